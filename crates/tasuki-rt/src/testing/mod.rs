@@ -51,8 +51,8 @@
 //! # What decides
 //!
 //! The seed. In half of the runs every decision is random, and one operation in 2 to 30 switches. In the other half each task has a random
-//! priority, and at one to four random steps the running task falls below all others; that finds a bug which needs a few events in a certain order
-//! however long the rest of the program is. (So does the running task once in 16,384 picks, so that tasks which wake each other for ever starve no other.)
+//! priority, and before one to four operations, random ones among the first 512 of the run, the running task falls below all others; that finds a bug which needs a few events in a certain order
+//! there, and the first half of the runs one that is further on. (The running task falls also once in 16,384 picks, so that tasks which wake each other for ever starve no other.)
 //!
 //! The same seed gives the same run, as long as nothing else in the test is random: no clock but [`now`](crate::now()), no address or [`TaskId`](crate::TaskId) that decides anything, no thread. The
 //! `select!` of `futures` and that of tokio begin with a random branch: [`Exhaustive`] refuses a test in which that changes what there is to decide, but does not see it where the decisions stay the same, and so may miss what the other branch does; and a seed does not repeat it. Write `select_biased!`, or the biased form of tokio's.

@@ -98,8 +98,8 @@ impl Simulation {
         }
     }
 
-    /// Schedules tasks by priorities, which change so many times during the run, instead of by the strategy that the seed would choose. 1 finds bugs that need two
-    /// events in a certain order, 2 those that need three; more than 4,096 are as 4,096.
+    /// Schedules tasks by priorities, which change so many times in the first 512 operations of the run, instead of by the strategy that the seed would choose. 1 finds bugs that need two
+    /// events in a certain order there, 2 those that need three; more than 4,096 are as 4,096. For a bug further on use random schedules ([`check()`](super::check())).
     ///
     /// # Panics
     ///

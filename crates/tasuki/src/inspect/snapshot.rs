@@ -99,7 +99,7 @@ pub struct WaitSnapshot {
     pub task: TaskId,
     /// The name of the future.
     pub future: &'static str,
-    /// Where it was asked for.
+    /// Where it was asked for. If that was in an `async fn` of `tasuki-rt`, such as `timeout`, `Interval::tick` or `TcpListener::accept`, the line in there.
     pub at: Option<&'static Location<'static>>,
     /// For how long it has waited.
     pub waited: Duration,
