@@ -48,10 +48,11 @@ fn a_planted_deadlock_is_told() {
         // A sample is not of one moment: the waits were looked at before the cycles.
         event["waits"].as_array().unwrap().iter().find(|wait| wait["name"] == "left")?;
         let deadlock = event["deadlocks"].as_array().unwrap().iter().find(|one| is_it(one)).cloned()?;
-        Some((event, deadlock))
+        // While the poll that closed it runs, it is suspected.
+        (deadlock["certainty"] == "deadlock").then_some((event, deadlock))
     });
     let (event, deadlock) = found.expect("events go on");
-    assert_eq!((&deadlock["certainty"], &deadlock["hops_total"]), (&"deadlock".into(), &2.into()));
+    assert_eq!(deadlock["hops_total"], 2);
     assert!(
         deadlock["hops"][0]["at"].as_str().unwrap().contains("page.rs:")
             && deadlock["hops"][0]["holder"]["hold"] == "taken"

@@ -235,6 +235,25 @@ fn reports_know_which_tasks_are_polled() {
     });
 }
 
+/// A task whose poll runs may go on: what is asked for suspects it, as the reports do. It was called a deadlock.
+#[test]
+#[cfg_attr(not(debug_assertions), ignore = "noted with debug assertions only")]
+fn a_task_that_is_polled_is_suspected() {
+    let _dog = watchdog(60);
+    let runtime = runtime(1);
+    let task = runtime.spawn(async {
+        let mutex = Mutex::new(0);
+        let _held = mutex.lock().await;
+        let mut again = pin!(mutex.lock());
+        assert!(futures_util::poll!(again.as_mut()).is_pending());
+        let me = tasuki::task::current().unwrap();
+        let listed = snapshot().deadlocks.into_iter().find(|found| found.hops[0].task == me);
+        (told(&[me]), listed.map(|found| found.certainty))
+    });
+    let suspected = Certainty::Suspected;
+    assert_eq!(runtime.block_on(task).unwrap(), (vec![suspected], Some(suspected)));
+}
+
 /// A future that `timeout` borrowed is kept, and granted: its wait has no limit any more.
 #[test]
 #[cfg_attr(not(debug_assertions), ignore = "noted with debug assertions only")]

@@ -14,13 +14,20 @@ use std::time::Duration;
 use std::vec::Vec;
 
 impl Deadlock {
-    /// `None` if the cycle has opened meanwhile.
+    /// `None` if the cycle has opened meanwhile. Asked by strict mode in the middle of a poll, which is no doubt.
     pub(super) fn new(cycle: &Cycle) -> Option<Self> {
-        Self::all(core::slice::from_ref(cycle)).pop()
+        Self::labelled(core::slice::from_ref(cycle)).pop()
     }
 
-    /// Of many at once, but for those that have opened meanwhile.
+    /// Of many at once, but for those that have opened meanwhile; the suspected ones last.
     pub(super) fn all(cycles: &[Cycle]) -> Vec<Self> {
+        let mut all = Self::labelled(cycles);
+        all.iter_mut().for_each(Self::doubt_running);
+        all.sort_by_key(|deadlock| deadlock.certainty == Certainty::Suspected);
+        all
+    }
+
+    fn labelled(cycles: &[Cycle]) -> Vec<Self> {
         let mut all: Vec<Self> = cycles.iter().filter_map(Self::unlabelled).collect();
         let labels = labels_of(all.iter().flat_map(|deadlock| deadlock.hops.iter().map(|hop| hop.task)));
         for deadlock in &mut all {
@@ -34,7 +41,7 @@ impl Deadlock {
     }
 
     /// A task that is being polled may compute, and go on; or it waits inside of that poll.
-    pub(super) fn doubt_running(&mut self) {
+    fn doubt_running(&mut self) {
         if self.tasks.iter().any(|label| label.state == Some(PollState::Running)) {
             self.certainty = Certainty::Suspected;
         }

@@ -243,15 +243,8 @@ impl Watcher {
     }
 }
 
-/// What is to be said of these cycles.
-fn reports(cycles: &[Cycle]) -> Vec<Deadlock> {
-    let mut deadlocks = Deadlock::all(cycles);
-    deadlocks.iter_mut().for_each(Deadlock::doubt_running);
-    deadlocks
-}
-
 fn report(cycles: &[Cycle]) {
-    for deadlock in reports(cycles) {
+    for deadlock in Deadlock::all(cycles) {
         caught(|| super::hook(&deadlock));
         caught(|| trace::deadlock(&deadlock));
         if super::prints() {
@@ -342,11 +335,7 @@ pub(super) mod tests {
         say(me, 3, PollState::Running);
         assert!(reported(3).is_empty(), "it is polled");
         let cycle = reported(4).pop().expect("the same poll for a second");
-        let certainty = || {
-            let mut deadlock = Deadlock::new(&cycle).unwrap();
-            deadlock.doubt_running();
-            deadlock.certainty
-        };
+        let certainty = || Deadlock::all(std::slice::from_ref(&cycle)).pop().unwrap().certainty;
         assert_eq!(certainty(), super::super::Certainty::Suspected);
         say(me, 3, PollState::Waiting);
         assert_eq!(certainty(), super::super::Certainty::Deadlock);
@@ -376,7 +365,7 @@ pub(super) mod tests {
         let numbers: Vec<u64> = tasks.iter().map(|task| task.number()).collect();
         super::super::tests::work_of(|| {
             assert!(watch.look(numbers.clone(), start).is_empty());
-            let news = reports(&watch.look(numbers.clone(), start + STAYS));
+            let news = Deadlock::all(&watch.look(numbers.clone(), start + STAYS));
             assert_eq!(news.len(), tasks.len());
             assert!(news.iter().all(|one| one.tasks.len() == 1 && !std::format!("{one}").is_empty()));
         })
