@@ -1,5 +1,6 @@
 //! `cargo xtask counts [--write]`: which accesses to atomics each operation of the primitives makes. They are the same on every
-//! processor, so this stands for the processors that one does not have. The rows and the rules are in `crates/tasuki/tests/process/counts.rs`.
+//! processor, so this stands for the processors that one does not have. The rows and the rules are in `crates/tasuki/tests/process/counts.rs`. And how long a queue
+//! stays locked beside many waiters: `holds.rs` beside it.
 
 use crate::args::Args;
 use crate::report::Report;
@@ -11,7 +12,7 @@ pub(crate) fn run(mut args: Args) -> Result<Report, String> {
     let mut report = Report::new("counts");
     report.step("docs/locked-operations.md", || {
         // Without debug assertions, which look at atomics too.
-        let mut command = cargo("test --release -p tasuki --test process counts::");
+        let mut command = cargo("test --release -p tasuki --test process -- counts:: holds::");
         command
             .env("RUSTFLAGS", "--cfg tasuki_counts")
             .env("CARGO_TARGET_DIR", target().join("counts"))

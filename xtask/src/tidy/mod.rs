@@ -131,6 +131,7 @@ const RULES: &[(&str, Rule)] = &[
     ("every file of tests is run", programs::every_file_is_run),
     ("what must not compile has a twin that does", programs::refusals_have_twins),
     ("every promise of the seeds names what shows it", seeds::rows),
+    ("the figures of the seeds are those of the results", seeds::figures),
     ("what is awaited says what a drop loses", public_docs::cancel_safety),
     ("the guide says what every drop does", public_docs::drops_are_told),
     ("a guard that may be returned is to be used", public_docs::optional_guards),

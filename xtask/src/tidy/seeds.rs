@@ -1,10 +1,24 @@
-//! docs/seeds.md: every row has its id once, and names at least one test, model, benchmark or chapter, all of which exist.
+//! docs/seeds.md: every row has its id once, and names at least one test, model, benchmark or chapter, all of which exist. What it says was measured is in the results.
 
+use super::first_page::median;
 use super::rust::REQUIREMENTS;
-use super::{Breach, Page};
+use super::{Breach, Page, text};
 use crate::source::words;
 
 const SEEDS: &str = "docs/seeds.md";
+
+/// Rows that promise a time, and where it was measured: workload, number, runtime, subject.
+const FIGURES: [(&str, [&str; 4]); 9] = [
+    ("S2-22", ["mutex/uncontended", "1", "none", "tasuki-fifo"]),
+    ("S2-23", ["mutex/hand-off", "64", "minimal", "tasuki-fifo"]),
+    ("S2-32", ["semaphore/uncontended", "1", "none", "tasuki-fifo"]),
+    ("S2-33", ["semaphore/held", "64", "minimal", "tasuki-fifo"]),
+    ("S2-42", ["event/wait-set", "1", "none", "tasuki"]),
+    ("S2-43", ["event/ping-pong", "2", "minimal", "tasuki"]),
+    ("S2-53", ["wait-group/add-done", "1", "none", "tasuki"]),
+    ("S2-63", ["token/check", "1", "none", "tasuki"]),
+    ("S2-75", ["barrier/arrive", "64", "minimal", "tasuki"]),
+];
 
 pub(crate) fn rows(pages: &[Page]) -> Vec<Breach> {
     let Some(page) = pages.iter().find(|page| page.path == SEEDS) else {
@@ -31,6 +45,28 @@ pub(crate) fn rows(pages: &[Page]) -> Vec<Breach> {
         breaches.push(Breach::whole(SEEDS, format!("row {next} is missing")));
     }
     breaches
+}
+
+/// A row that promises a time says what was measured: the least and the greatest median of the committed results.
+pub(crate) fn figures(pages: &[Page]) -> Vec<Breach> {
+    let results = || pages.iter().filter(|page| page.path.starts_with("docs/results/"));
+    let shown = |median: f64| if median < 1.0 { format!("{median:.1}") } else { format!("{median:.0}") };
+    let rows = text(pages, SEEDS).lines().enumerate().filter(|(_, row)| row.contains(": promised "));
+    rows.filter_map(|(line, row)| {
+        let id = row.trim_start_matches("| ").split(' ').next()?;
+        let Some((_, cell)) = FIGURES.iter().find(|(figure, _)| *figure == id) else {
+            return Some(Breach::at(SEEDS, line, format!("{id} promises a time: say where it is measured")));
+        };
+        let mut medians: Vec<f64> = results().filter_map(|page| median(&page.text, *cell)).collect();
+        medians.sort_by(f64::total_cmp);
+        let [least, .., most] = medians[..] else {
+            return Some(Breach::at(SEEDS, line, format!("no results have {}", cell.join(" "))));
+        };
+        let told = format!(", measured {} to {} ns", shown(least), shown(most));
+        let what = format!("{id} does not say \"{told}\", as the results have it: {}", cell.join(" "));
+        (!row.contains(&told)).then(|| Breach::at(SEEDS, line, what))
+    })
+    .collect()
 }
 
 /// Does a reference of the last column lead to something?
@@ -105,6 +141,27 @@ mod tests {
         ] {
             assert!(!exists(&pages, name), "{name}");
         }
+    }
+
+    #[test]
+    fn a_figure_that_is_not_that_of_the_results_is_seen() {
+        let result = |median: &str| {
+            let line = format!(
+                "{{\"workload\": \"token/check\", \"runtime\": \"none\", \"subject\": \"tasuki\", \"median\": {median}, \"n\": 1}}\n"
+            );
+            Page::new("docs/results/a.json", &line)
+        };
+        let found = |row: &str| figures(&[Page::new(SEEDS, row), result("0.42"), result("12.6")]).len();
+        assert_eq!(
+            found("| S2-63 | A look: promised 5 to 10 ns, measured 0.4 to 13 ns | `bench token/check` |\n"),
+            0
+        );
+        assert_eq!(
+            found("| S2-63 | A look: promised 5 to 10 ns, measured 0.4 to 12 ns | `bench token/check` |\n"),
+            1
+        );
+        assert_eq!(found("| S2-63 | A look: promised 5 to 10 ns | `bench token/check` |\n"), 1);
+        assert_eq!(found("| S2-64 | A cancel: promised 5 to 10 ns | `bench token/check` |\n"), 1);
     }
 
     #[test]

@@ -87,19 +87,19 @@ impl Table {
 }
 
 /// One poll with a waker that does nothing.
-fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+pub(super) fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// The output of a future that is ready at its first poll.
-fn now<F: Future>(future: F) -> F::Output {
+pub(super) fn now<F: Future>(future: F) -> F::Output {
     match poll(pin!(future)) {
         Poll::Ready(output) => output,
         Poll::Pending => panic!("it was to be ready"),
     }
 }
 
-fn wait<F: Future>(future: Pin<&mut F>) {
+pub(super) fn wait<F: Future>(future: Pin<&mut F>) {
     assert!(poll(future).is_pending(), "it was to wait");
 }
 

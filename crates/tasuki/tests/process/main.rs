@@ -7,6 +7,7 @@ mod kit;
 mod cancellation_stress;
 mod counts;
 mod deadlock;
+mod holds;
 #[cfg(tasuki_interrupts)]
 mod interrupt;
 mod memory;
