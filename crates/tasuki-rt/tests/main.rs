@@ -102,5 +102,6 @@ mod testing {
 }
 mod time {
     mod api;
+    mod crowd;
     mod foreign;
 }

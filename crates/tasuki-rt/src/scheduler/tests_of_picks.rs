@@ -114,6 +114,22 @@ fn long_polls_pass_over_no_place() {
     check(Duration::from_micros(600), 40, 16);
 }
 
+/// A turn of a queue is bounded in time: a hundred long polls in one do not hold up a task in the other.
+#[test]
+fn long_polls_of_a_crowd_pass_over_no_place() {
+    const CROWD: usize = if cfg!(miri) { 20 } else { 100 };
+    for (crowded, other) in [(Place::Local, Home), (Home, Place::Local)] {
+        let mut places = vec![crowded; CROWD];
+        places.push(other);
+        let gaps = longest_gaps(&places, Duration::from_micros(600), 0, 3 * CROWD as u32);
+        let (_, longest) = gaps[CROWD];
+        assert!(
+            longest <= 16,
+            "{longest} picks without the task in {other:?}, beside a crowd in {crowded:?}"
+        );
+    }
+}
+
 /// One pick in 64 is from outside, and one in 33 not from the *next* slots.
 #[test]
 fn short_polls_pass_over_no_place() {

@@ -5,7 +5,7 @@ use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tasuki::{Event, Mutex, Semaphore};
 use tasuki_rt::{
@@ -178,42 +178,6 @@ fn a_busy_worker_minds_the_deadlines_of_another() {
         }
         wait *= 2;
     }
-}
-
-/// Many sleeps are due at one tick: a task that yields runs between any few of them.
-#[test]
-fn many_sleeps_due_at_once_are_woken_in_steps() {
-    struct Count(AtomicUsize);
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-    let _dog = watchdog(120);
-    let runtime = runtime(1);
-    let all = scaled(20_000, 300);
-    let longest = runtime.spawn(async move {
-        let woken = Arc::new(Count(AtomicUsize::new(0)));
-        let waker = Waker::from(woken.clone());
-        let due = Instant::now() + Duration::from_secs(1);
-        let sleeps: Vec<_> = (0..all)
-            .map(|_| {
-                let mut sleep = Box::pin(sleep_until(due));
-                let _ = sleep.as_mut().poll(&mut Context::from_waker(&waker));
-                sleep
-            })
-            .collect();
-        let (mut last, mut longest) = (0, 0);
-        while last < all {
-            yield_now().await;
-            let now = woken.0.load(Ordering::SeqCst);
-            (longest, last) = (longest.max(now - last), now);
-        }
-        drop(sleeps);
-        longest
-    });
-    let longest = runtime.block_on(longest).unwrap();
-    assert!(longest <= 256, "{longest} wakes in a row");
 }
 
 /// A sleep armed for an earlier time, from another thread's poll and from its own, moves the alarm forward.
