@@ -128,6 +128,10 @@ impl Domain for EventLoops {
 ///
 /// Locking twice in one task waits for ever.
 ///
+/// # Interrupts
+///
+/// A signal handler must not use it.
+///
 /// # Limits
 ///
 /// Waiting needs an event loop; elsewhere it is the error [`NotOnEventLoop`].

@@ -1,6 +1,6 @@
-//! Checks that facts written in two places agree: the checks and their options, the steps of CI, the fields of the manifests, the chapters of the guide, the commands that add a package, the numbers of models.
+//! Checks that facts written in two places agree: the checks and their options, the steps of CI, the fields of the manifests, the chapters of the guide, the commands that add a package, the numbers of models, and the names of others with the aliases by which they are found.
 
-use super::{Breach, Page, text};
+use super::{Breach, Page, library, text};
 
 /// The list of checks: name and options of each, as `xtask/src/main.rs` has them.
 fn checks(pages: &[Page]) -> Vec<(&str, &str)> {
@@ -112,6 +112,37 @@ pub(crate) fn manifests(pages: &[Page]) -> Vec<Breach> {
         breaches.extend(missing.map(|field| Breach::whole(&page.path, format!("lacks `{field}`"))));
     }
     breaches
+}
+
+/// What users of other libraries look for in the search of the documentation, and what it must find.
+const SEARCHED: [(&str, &str); 9] = [
+    ("Notify", "pub struct Event"),
+    ("Monitor", "pub struct Condvar"),
+    ("add_permits", "pub fn release("),
+    ("cancelled", "pub fn on_cancel("),
+    ("CancellationTokenSource", "pub struct CancellationSource"),
+    ("SetOnce", "pub struct OnceCell<"),
+    ("TaskTracker", "pub trait WaitGroupExt"),
+    ("LocalSet", "pub struct LocalRuntime"),
+    ("consume_budget", "pub async fn checkpoint("),
+];
+
+/// The names of others are aliases of ours.
+pub(crate) fn search_aliases(pages: &[Page]) -> Vec<Breach> {
+    let is_found = |(alias, item): &(&str, &str)| {
+        let attribute = format!("#[doc(alias = \"{alias}\")]");
+        library(pages).any(|(page, _)| {
+            page.text.split(&attribute).skip(1).any(|rest| {
+                let mut lines = rest.lines().map(str::trim);
+                let declared = lines.find(|line| !line.is_empty() && !line.starts_with(['#', '/']));
+                declared.is_some_and(|line| line.starts_with(item))
+            })
+        })
+    };
+    let missing = SEARCHED.iter().filter(|row| !is_found(row));
+    missing
+        .map(|(alias, item)| Breach::whole("crates", format!("`{item}` lacks `#[doc(alias = {alias:?})]`")))
+        .collect()
 }
 
 /// Every chapter of the guide is in its contents, and its programs are run.
@@ -227,6 +258,16 @@ mod tests {
             "CONTRIBUTING.md: does not say what b does",
         ];
         assert_eq!(found(commands, &pages), wanted);
+    }
+
+    #[test]
+    fn a_name_that_the_search_does_not_know_is_seen() {
+        let missing = |text: &str| found(search_aliases, &[("crates/tasuki/src/event.rs", text)]);
+        let told = "`pub struct Event` lacks `#[doc(alias = \"Notify\")]`";
+        let is_told = |text: &str| missing(text).iter().any(|breach| breach.contains(told));
+        assert!(!is_told("#[doc(alias = \"Notify\")]\n#[doc(alias = \"ResetEvent\")]\npub struct Event {\n"));
+        assert!(is_told("#[doc(alias = \"Notified\")]\npub struct Event {\n"));
+        assert!(is_told("#[doc(alias = \"Notify\")]\npub struct Other;\npub struct Event {\n"));
     }
 
     #[test]

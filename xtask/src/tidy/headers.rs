@@ -48,8 +48,16 @@ const PRIMITIVES: [(&str, &str); 13] = [
 const CHANNELS: &str = "crates/tasuki/src/channel/mod.rs";
 
 /// What every such page says, whatever else it does.
-const SECTIONS: [&str; 7] =
-    ["Order", "Cancel", "Panic", "Memory ordering", "Re-entrancy", "Limits", "When to use something else"];
+const SECTIONS: [&str; 8] = [
+    "Order",
+    "Cancel",
+    "Panic",
+    "Memory ordering",
+    "Re-entrancy",
+    "Interrupts",
+    "Limits",
+    "When to use something else",
+];
 
 pub(crate) fn sections(pages: &[Page]) -> Vec<Breach> {
     let mut breaches = Vec::new();

@@ -119,6 +119,7 @@ const RULES: &[(&str, Rule)] = &[
     ("what CI runs is told", agreement::steps_of_ci),
     ("packages say what they are", agreement::manifests),
     ("every chapter of the guide is run", agreement::chapters),
+    ("the search of the documentation knows the names of others", agreement::search_aliases),
     ("commands that add a package add what their page shows", agreement::additions),
     ("so many models as are told", agreement::model_counts),
     ("the first page has the figures of the results", first_page::figures),

@@ -68,6 +68,10 @@
 //!
 //! Wakers and destructors of messages may call anything on the channel: none runs while its queue is locked.
 //!
+//! # Interrupts
+//!
+//! An interrupt or signal handler may use a [`Channel`], but only with the feature `critical-section`. It must not use the other channels.
+//!
 //! # Limits
 //!
 //! At most 2^32 - 2 messages, 2^31 in an unbounded channel; no limit on the number of waiters. A message is moved under the queue lock, by the send and by a receive that need not wait: box
