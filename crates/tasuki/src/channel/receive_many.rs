@@ -132,6 +132,10 @@ impl<H: ChannelSide> Op for RecvManyOp<'_, H> {
         })
     }
 
+    fn cancel_idle(&mut self) -> Option<Self::Output> {
+        (self.received > 0).then_some(Ok(self.received as usize))
+    }
+
     fn unfinished<E>(&mut self, limit: E) -> E {
         limit
     }

@@ -146,7 +146,33 @@ fn a_limit_does_not_end_a_send_that_has_sent() {
     assert_eq!(receiver.try_recv(), Ok(2));
 }
 
-/// The same for a receiver of many, whose buffer has nothing then.
+/// The same for a receive of many: it took messages and then panicked, and the limit does not hide that they are in the buffer.
+#[test]
+fn a_limit_does_not_end_a_receive_of_many_that_has_received() {
+    let (sender, receiver) = bounded(2);
+    let source = CancellationSource::new();
+    let token = source.token();
+    let (spy, other) = (Spy::hostile(Call::Drop, || panic!("a waker")), sender.clone());
+    spy.on(Call::Clone, move || assert_eq!(other.try_send(1), Ok(())));
+    let mut buffer = Vec::new();
+    let mut receive = Box::pin(receiver.recv_many(&mut buffer, 8).or_cancelled(&token));
+    spy.arm(2);
+    assert_eq!(panic_of(|| poll(&mut receive, &spy)), "a waker");
+    source.request_cancel();
+    assert_eq!(sender.try_send(2), Ok(()), "what it would be ready for");
+    // The receive yields, and the limit need not.
+    let yields = Spy::hostile(Call::WakeByRef, || runtime::set_budget(1));
+    yields.arm(1);
+    let received = runtime::enter(&FakeDriver::new(), || {
+        runtime::set_budget(0);
+        poll(&mut receive, &yields)
+    });
+    assert!(yields.fired() && matches!(received, Poll::Ready(Ok(Ok(1)))), "{received:?}");
+    drop(receive);
+    assert_eq!((buffer, receiver.try_recv()), (vec![1], Ok(2)));
+}
+
+/// A cancelled receive of many whose claim panics: its buffer has nothing then.
 #[test]
 fn a_cancelled_receive_of_many_whose_claim_panics_gives_its_message_back() {
     let (sender, receiver) = bounded(1);
