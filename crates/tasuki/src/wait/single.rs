@@ -519,10 +519,14 @@ impl<O: Op> Drop for Single<O> {
 impl<O: Op> fmt::Debug for Single<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct(O::NAME);
-        match self.shown_grant() {
-            Some(grant) => shown.field("phase", &format_args!("{grant}")),
-            None if self.memory.phase() == Phase::Claimed => shown.field("phase", &Phase::Finished),
-            None => shown.field("phase", &self.memory.phase()),
+        match (self.memory.phase(), self.shown_grant()) {
+            // Its next poll panics, as after an output.
+            (Phase::Idle | Phase::Yielded | Phase::Queued, _) if self.op.ended_by_panic() => {
+                shown.field("phase", &Phase::Finished)
+            }
+            (Phase::Claimed, _) => shown.field("phase", &Phase::Finished),
+            (_, Some(grant)) => shown.field("phase", &format_args!("{grant}")),
+            (phase, None) => shown.field("phase", &phase),
         };
         shown.finish_non_exhaustive()
     }

@@ -166,6 +166,7 @@ fn a_reentrant_lock_without_identity_passes_on_once() {
     hostile.arm(1);
     assert!(!refused.has_ended() && panics(|| poll_with(&mut refused, Waker::noop()).is_ready()));
     assert!(refused.has_ended(), "its wait is over");
+    assert!(format!("{refused:?}").contains("Finished"), "{refused:?}");
     assert!(panic_of(|| poll_with(&mut refused, Waker::noop())).contains("after it was finished"));
     drop(refused);
     assert_eq!(last.wakes(), 0, "the lock was given back twice");
@@ -206,6 +207,7 @@ fn a_reentrant_lock_that_left_the_queue_is_not_granted() {
     let mut owner = Box::pin(task::identify(async { mutex.lock().await.unwrap() }));
     let guard = ready(&mut owner);
     assert!(second.has_ended(), "its wait is over");
+    assert!(format!("{second:?}").contains("Finished"), "{second:?}");
     let mut late = Box::pin(task::identify(std::future::poll_fn(|cx| second.as_mut().poll(cx))));
     assert!(panics(|| poll_with(&mut late, Waker::noop()).is_ready()), "it says so");
     assert_eq!(tasuki::ReentrantMutexGuard::depth(&guard), 1);
