@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Blocks are never freed: that of a thread that ends is the next new thread's, with the holders that are still in it. A thread without a free slot has its holders noted in others (`extra_slots.rs`), and looks for one again after
-//! [`SLOTS`] of them. A slot whose guard was forgotten is used again when its lock is gone.
+//! [`SLOTS`] of them. A slot whose guard was forgotten is used again when its lock is gone, if that had a record.
 //!
 //! # Invariants
 //! 1. Only the thread that has a block makes a slot of it held; with the feature `critical-section` no interrupt handler of the thread does so meanwhile.
@@ -138,12 +138,13 @@ fn search(from: u32) -> Option<(&'static HolderSlot, u32)> {
     Some((&of.slots[at as usize], at))
 }
 
-/// Is it free, or that of a guard that was forgotten and whose lock is gone?
+/// Is it free, or that of a guard that was forgotten and whose lock is gone? A lock without a record cannot be found gone: the slot of its holder is that holder's until the guard is dropped.
 fn is_free(slot: &HolderSlot) -> bool {
     if slot.is_free() {
         return true;
     }
-    let is_forgotten = LockId::from_number(slot.lock()).record().is_none();
+    let lock = LockId::from_number(slot.lock());
+    let is_forgotten = lock != LockId::NONE && lock.record().is_none();
     if is_forgotten {
         // Relaxed: only its holder looked at it.
         slot.since.store(0, Ordering::Relaxed);
@@ -232,6 +233,15 @@ mod tests {
             assert_eq!((all.len(), held(lock)), (SLOTS as usize, SLOTS as usize));
             all.into_iter().for_each(HolderSlot::free);
         });
+    }
+
+    /// The holders of locks for which there was no record keep their slots as long as their guards: a slot that is held is not taken for that of a forgotten guard.
+    #[test]
+    fn slots_of_locks_without_a_record() {
+        let all: Vec<Slot> = (0..SLOTS).filter_map(|_| take_one(LockId::NONE)).collect();
+        assert_eq!(all.len(), SLOTS as usize);
+        assert!((0..2 * SLOTS).all(|_| take_one(LockId::NONE).is_none()));
+        all.into_iter().for_each(HolderSlot::free);
     }
 
     /// The holders of a thread that has ended are seen, and their slots are not given to another thread's holders.
