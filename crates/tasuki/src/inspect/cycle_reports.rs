@@ -9,6 +9,7 @@ use super::labels::{self, PollState};
 use super::nanoseconds;
 use super::report::{Certainty, Deadlock, Hold, Hop};
 use super::snapshot::HolderSnapshot;
+use super::waits::unrecorded;
 use crate::task::TaskId;
 use std::time::Duration;
 use std::vec::Vec;
@@ -51,7 +52,8 @@ impl Deadlock {
         let now = nanoseconds();
         // A lock that is gone has no label: a part of a cycle is none.
         let hops: Vec<Hop> = cycle.links.iter().map(|link| Hop::new(link, now)).collect::<Option<_>>()?;
-        let certainty = if !cycle.is_certain || hops.iter().any(|hop| hop.task.is_guessed()) {
+        let is_doubtful = |hop: &Hop| hop.task.is_guessed() || unrecorded::is_noted(hop.task.get());
+        let certainty = if !cycle.is_certain || hops.iter().any(is_doubtful) {
             Certainty::Suspected
         } else if hops.iter().any(|hop| hop.holder.hold == Hold::Unclaimed) {
             Certainty::Futurelock

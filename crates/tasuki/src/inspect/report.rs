@@ -39,7 +39,7 @@ pub enum Certainty {
     Deadlock,
     /// A lock of the cycle was granted to a future that is not polled: its task polls another one, which waits for it.
     Futurelock,
-    /// A semaphore is in the cycle: a task that holds no permit may release some. Or a poll of a task of it runs, and may go on. Or a task of it is known by its waker only ([`TaskId::is_guessed`]).
+    /// A semaphore is in the cycle: a task that holds no permit may release some. Or a poll of a task of it runs, and may go on. Or a task of it is known by its waker only ([`TaskId::is_guessed`]). Or, with the feature `critical-section`, a task of it has had a wait for which no memory was left: it may go on by that.
     Suspected,
 }
 

@@ -4,6 +4,8 @@
 
 use crate::kit::process::{alone, alone_with};
 use crate::kit::watchdog::watchdog;
+#[cfg(feature = "critical-section")]
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -64,6 +66,36 @@ fn a_deadlock_is_told_by_itself() {
             text.contains("a task waits for itself") && text.contains("`c`, which this task took"),
             "{text}"
         );
+    });
+}
+
+/// The records of waits are used up, and the wait by which a task may go on is not noted: its cycle is only suspected.
+#[test]
+#[cfg(feature = "critical-section")]
+fn a_cycle_beside_a_wait_without_a_record() {
+    alone(|| {
+        let (mutex, event, waits_for_both) = (Mutex::new(0), tasuki::Event::manual(), Cell::new(false));
+        let mut stuck = pin!(task::identify(async {
+            let _held = mutex.lock().await;
+            let (mut lock, mut signal) = (pin!(mutex.lock()), pin!(event.wait()));
+            std::future::poll_fn(|cx| {
+                assert!(lock.as_mut().poll(cx).is_pending());
+                if waits_for_both.get() {
+                    assert!(signal.as_mut().poll(cx).is_pending());
+                }
+                Poll::<()>::Pending
+            })
+            .await;
+        }));
+        let mut certainty = || {
+            assert!(poll(stuck.as_mut()).is_pending());
+            inspect::deadlocks().pop().map(|deadlock| deadlock.certainty)
+        };
+        assert_eq!(certainty(), Some(Certainty::Deadlock));
+        let mut crowd: Vec<_> = (0..6_000).map(|_| Box::pin(task::identify(event.wait()))).collect();
+        assert!(crowd.iter_mut().all(|wait| poll(wait.as_mut()).is_pending()));
+        waits_for_both.set(true);
+        assert_eq!(certainty(), Some(Certainty::Suspected));
     });
 }
 

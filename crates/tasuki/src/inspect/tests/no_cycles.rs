@@ -2,7 +2,8 @@
 
 use super::{Actor, two};
 use crate::catch_panic::catch;
-use crate::inspect::{self, LockSnapshot, check_cycle};
+use crate::inspect::waits::unrecorded;
+use crate::inspect::{self, Certainty, LockSnapshot, check_cycle};
 use crate::runtime::sleep;
 use crate::{CancellationSource, Event, Mutex, RwLock, Semaphore};
 use alloc::sync::Arc;
@@ -160,6 +161,21 @@ fn a_wait_that_closes_a_cycle_is_found_when_it_begins() {
     assert!(!check(tail), "it closes nothing");
     drop((wants_b, held_b));
     assert!(!check(two));
+}
+
+/// A task has had a wait for which there was no record, and may go on by it: its cycle is only suspected, and strict mode does not panic.
+#[test]
+fn a_wait_without_a_record_is_a_doubt() {
+    let (task, mutex) = (Actor::new(), Mutex::new(0));
+    let _held = task.run(|| mutex.try_lock().unwrap());
+    let mut wait = Box::pin(mutex.lock());
+    task.waits(wait.as_mut());
+    let certainty = || task.deadlock().map(|deadlock| deadlock.certainty);
+    assert_eq!(certainty(), Some(Certainty::Deadlock));
+    unrecorded::note(task.number());
+    assert_eq!(certainty(), Some(Certainty::Suspected));
+    assert!(catch(|| check_cycle(task.number())).is_ok());
+    unrecorded::forget(task.number());
 }
 
 /// A lock at the address of another is another; so is the same lock that was moved.

@@ -30,6 +30,7 @@ mod lists;
 mod looks;
 mod tables;
 mod unpolled;
+pub(super) mod unrecorded;
 
 use super::holder_slot::HolderSlot;
 use super::locks::{Held, LockId, LockRecord};
@@ -270,7 +271,10 @@ fn take_of_pool() -> Option<(u32, &'static WaitRecord)> {
 #[inline]
 pub(crate) fn prepare(wait: &NewWait) -> u32 {
     let task = wait.task.get();
-    let Some((number, record)) = tables::take(task).or_else(take_of_pool) else { return 0 };
+    let Some((number, record)) = tables::take(task).or_else(take_of_pool) else {
+        unrecorded::note(task);
+        return 0;
+    };
     let lock = wait.lock.map_or(LockId::NONE, LockRecord::id);
     let is_timed = wait.lock.is_some_and(|lock| lock.figures.times_wait());
     record.task.store(task, Ordering::Relaxed);
