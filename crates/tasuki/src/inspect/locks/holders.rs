@@ -244,6 +244,10 @@ impl Holders {
 
     #[cold]
     fn add_extra(&self, lock: LockId, hold: NewHold, wait: u64) -> Held {
+        // Of a lock without a record: no look asks for it, and the pool is for those of others.
+        if lock == LockId::NONE {
+            return Held::NONE;
+        }
         match self.extra.take() {
             Some(slot) => {
                 let filled = if wait == 0 {

@@ -170,8 +170,10 @@ pub(super) fn each(lock: LockId, mut see: impl FnMut(&'static HolderSlot, Look))
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Held, LockRecord, NO_LOCK};
     use super::*;
     use crate::inspect::holder_slot::NewHold;
+    use crate::probe::LockMode;
     use core::panic::Location;
     use core::ptr;
     use std::thread;
@@ -242,6 +244,15 @@ mod tests {
         assert_eq!(all.len(), SLOTS as usize);
         assert!((0..2 * SLOTS).all(|_| take_one(LockId::NONE).is_none()));
         all.into_iter().for_each(HolderSlot::free);
+    }
+
+    /// Those for which the thread has no slot are not noted: slots of the pool are for holders that a look asks for.
+    #[test]
+    fn holders_without_a_record_take_nothing_of_the_pool() {
+        let add = || NO_LOCK.add_holder(u64::MAX, LockMode::Permits, Location::caller(), 0);
+        let held: Vec<Held> = (0..2 * SLOTS).map(|_| add()).collect();
+        assert_eq!(held.iter().filter(|held| **held != Held::NONE).count(), SLOTS as usize);
+        held.into_iter().for_each(|held| LockRecord::remove_holder(|| Some(&NO_LOCK), held));
     }
 
     /// The holders of a thread that has ended are seen, and their slots are not given to another thread's holders.
