@@ -78,8 +78,8 @@ pub trait Policy: sealed::Sealed + Send + Sync + Unpin + fmt::Debug + 'static {
 ///
 /// `SPIN` (on by default) lets a newcomer watch a held lock for about 250 ns before it queues, only while no waiter is queued.
 /// So two threads that meet by accident do not begin a convoy, in which every later section costs a task switch. A lock on which
-/// watching was mostly in vain is not watched. Where it always paid off, and once on a new lock, a newcomer watches for up to 100 µs:
-/// there a lock that is held for longer probably has a holder that the system has interrupted. `Fifo<false>` is the same lock without
+/// watching was mostly in vain is seldom watched. Where it always paid off, and on a new lock, a newcomer may watch for up to 100 µs:
+/// a lock that is held for longer there probably has a holder that the system has interrupted. `Fifo<false>` is the same lock without
 /// the spin.
 ///
 /// # Examples
