@@ -18,4 +18,5 @@ mod guests {
 }
 mod peers {
     mod comparison;
+    mod migrating;
 }
