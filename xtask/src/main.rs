@@ -43,12 +43,7 @@ const TASKS: [Task; 19] = [
         "locked operations and loads of every operation, against their table",
         counts::run,
     ),
-    (
-        "fresh",
-        "",
-        "the two commands of the README, in a clone, with nothing fetched or built before",
-        fresh::run,
-    ),
+    ("fresh", "", "the tour and the tests in a new clone, with nothing fetched or built before", fresh::run),
     ("model", "[--preemptions N] [--cap SECONDS] [--jobs N] [FILTER]", "the loom models", model::run),
     (
         "miri",
