@@ -163,7 +163,7 @@ impl Poller {
     }
 
     /// Is this process a fork of the one that started it?
-    fn is_elsewhere(&self) -> bool {
+    pub(super) fn is_elsewhere(&self) -> bool {
         self.process != process()
     }
 

@@ -36,6 +36,11 @@ impl<S: mio::event::Source> Registered<S> {
         Ok(Self { io: Some(io), source, poller })
     }
 
+    /// Is this process a fork of the one that registered it? Then the drop leaves it to the parent.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.poller.is_elsewhere()
+    }
+
     /// Another kind of socket, with the runtime of this one.
     pub(crate) fn register_beside<O: mio::event::Source>(&self, mut io: O) -> io::Result<Registered<O>> {
         let source = self.poller.register(&mut io, true)?;

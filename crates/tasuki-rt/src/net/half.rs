@@ -20,7 +20,8 @@ pub struct WriteHalf<'a, S>(&'a S);
 #[derive(Debug)]
 pub struct OwnedReadHalf<S>(Arc<S>);
 
-/// The half of a stream that writes, for a task of its own: made by `into_split` of a stream ([`TcpStream::into_split`](super::TcpStream::into_split)). Its drop ends this direction: the peer reads to the end.
+/// The half of a stream that writes, for a task of its own: made by `into_split` of a stream ([`TcpStream::into_split`](super::TcpStream::into_split)). Its drop ends this direction: the peer reads to the end. (Not in the
+/// child of a fork, where the connection is the parent's.)
 #[derive(Debug)]
 pub struct OwnedWriteHalf<S: Stream> {
     stream: Arc<S>,
@@ -76,7 +77,8 @@ stream_of!(ReadHalf<'_, S>, WriteHalf<'_, S>, OwnedReadHalf<S>, OwnedWriteHalf<S
 
 impl<S: Stream> Drop for OwnedWriteHalf<S> {
     fn drop(&mut self) {
-        if self.ends {
+        // The connection is the parent's as well, which the child of a fork does not end by a drop.
+        if self.ends && !self.stream.is_elsewhere() {
             // A stream that was reset has nothing to end.
             let _ = self.stream.shutdown_write();
         }

@@ -35,6 +35,9 @@ pub trait PollStream: Sized {
 
     /// The peer reads to the end of what was written.
     fn shutdown_write(&self) -> io::Result<()>;
+
+    /// Is this process a fork of the one that made it?
+    fn is_elsewhere(&self) -> bool;
 }
 
 /// Bytes that are initialised, as the room of a read.
@@ -186,6 +189,10 @@ macro_rules! poll_stream {
 
             fn shutdown_write(&self) -> io::Result<()> {
                 shut_down(self.io.io().shutdown(Shutdown::Write))
+            }
+
+            fn is_elsewhere(&self) -> bool {
+                self.io.is_elsewhere()
             }
         }
 

@@ -104,6 +104,16 @@ fn a_child_that_drops_sockets_leaves_those_of_its_parent_alone() {
         let runtime = runtime(1);
         runtime.block_on(async {
             for takes_out in [false, true] {
+                // The drop of an owned half ends the connection, in the process that made it.
+                let (one, mut other) = UnixStream::pair().unwrap();
+                let (_read, write) = one.into_split();
+                let mut kept = Some(write);
+                assert!(in_child(|| kept.take().is_some()));
+                kept.as_mut().unwrap().write_all(b"x").await.unwrap();
+                assert_eq!(other.read(&mut [0; 2]).await.unwrap(), 1);
+                drop(kept);
+                assert_eq!(other.read(&mut [0; 2]).await.unwrap(), 0);
+
                 let (read, mut write) = UnixStream::pair().unwrap();
                 let mut byte = [0];
                 // Asked, and not ready: from now on only a report makes it so.
