@@ -110,6 +110,12 @@ impl House {
                 left.with(|left| assert_eq!(unsafe { *left }, 1));
             }
             self.drop_others();
+        } else {
+            // As `shutdown::wait_for_others`, once around.
+            self.registry.wake_others_early();
+            while let Some(cell) = self.pop() {
+                cell.drop_future(Row::Worker(0));
+            }
         }
         self.shutdown.has_ended();
     }
@@ -468,6 +474,28 @@ fn the_last_worker_cleans_up() {
         house.leave(0);
         other.join().unwrap();
         assert_eq!(cell.drops(), 1);
+        house.at_rest();
+    });
+}
+
+/// One worker is still in the first poll of a task when another one leaves, which drops what waits, and does not wait for that poll; the last of both drops what was registered after that.
+#[test]
+fn the_worker_that_stays_drops_what_waits() {
+    loom::model(|| {
+        let house = House::new(2);
+        let (waits, polled) = (Cell::waiting(house), Cell::new(house));
+        assert!(house.spawn(&polled));
+        let in_hand = house.pop().expect("just pushed");
+        house.close();
+        let other = thread::spawn(move || {
+            in_hand.poll();
+            house.leave(0);
+        });
+        house.leave(1);
+        other.join().unwrap();
+        for cell in [&waits, &polled] {
+            assert_eq!((cell.drops(), Arc::strong_count(cell)), (1, 1), "every reference was given back");
+        }
         house.at_rest();
     });
 }

@@ -64,6 +64,7 @@ mod shutdown {
     mod abrupt;
     mod deadlines;
     mod drain;
+    mod long_polls;
 }
 mod surface {
     #[cfg(feature = "macros")]

@@ -20,6 +20,7 @@
 //! | registered | abort | aborted, registered | wake the task | [`abort`] |
 //! | in a list | the future is dropped | in no list | none: drops the list's reference to the cell | [`Registry::remove`] |
 //! | in a list | shutdown | in no list | none: wakes the task by the list's reference | [`Registry::wake_pinned`], [`Registry::wake_others`] |
+//! | in a list | shutdown, while a worker may still poll the task | in a list | none: wakes the task | [`Registry::wake_others_early`] |
 //! | any, in no list | the future is gone | ended | none | [`Entry::end`] |
 //! | ended | abort | ended, aborted: means nothing | none | [`abort`] |
 //!
@@ -368,14 +369,17 @@ impl<C: RegisteredCell> Registry<C> {
     /// The list has a reference to the cell, so the cell is valid for as long as `see` runs (invariant 2).
     #[allow(dead_code, reason = "only the dumps of noted tasks use it")]
     pub(crate) fn each(&self, mut see: impl FnMut(NonNull<()>)) {
-        for shard in 0..self.shards.len() {
-            let list = self.list(shard);
-            let mut next = list.0;
-            while let Some(cell) = next {
-                see(cell);
-                // SAFETY: the lock is held, and it is in this list.
-                next = unsafe { links::<C, _>(cell, |links| links.next) };
-            }
+        (0..self.shards.len()).for_each(|shard| self.each_of(shard, &mut see));
+    }
+
+    /// The same for one shard.
+    fn each_of(&self, shard: usize, mut see: impl FnMut(NonNull<()>)) {
+        let list = self.list(shard);
+        let mut next = list.0;
+        while let Some(cell) = next {
+            see(cell);
+            // SAFETY: the lock is held, and it is in this list.
+            next = unsafe { links::<C, _>(cell, |links| links.next) };
         }
     }
 
@@ -387,6 +391,16 @@ impl<C: RegisteredCell> Registry<C> {
     /// Shutdown: wakes every task that is not pinned and waits.
     pub(crate) fn wake_others(&self) {
         (self.homes..self.shards.len()).for_each(|shard| self.wake(shard));
+    }
+
+    /// The same while workers may still poll: each task stays in its list. One that is polled once more, by a worker that has not seen the shutdown, waits again, and is found by [`wake_others`](Self::wake_others).
+    pub(crate) fn wake_others_early(&self) {
+        for shard in self.homes..self.shards.len() {
+            let mut wakers = Vec::new();
+            // SAFETY: the list has a reference to the cell (invariant 2).
+            self.each_of(shard, |cell| wakers.push(unsafe { C::waker(cell) }));
+            wakers.into_iter().for_each(Waker::wake);
+        }
     }
 }
 

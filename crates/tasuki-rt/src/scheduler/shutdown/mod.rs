@@ -1,4 +1,4 @@
-//! Shutdown, from the worker's side: each drops the tasks pinned to it, and the last one all others. The steps are in docs/scheduler.md.
+//! Shutdown, from the worker's side: each drops the tasks pinned to it, and the first and the last one all others. The steps are in docs/scheduler.md.
 //!
 //! How far it has come is [`progress`]. Every future is dropped on a thread that may, in its context; no worker leaves while a task of its own exists.
 
@@ -8,17 +8,19 @@ pub(crate) mod progress;
 use super::worker::Local;
 use super::{Item, Shared, UnstartedWorker};
 use crate::context::{Context, ThreadRole};
-use crate::task::{contain_panic, drop_foreign};
+use crate::task::registry::Registry;
+use crate::task::{TaskCell, contain_panic, drop_foreign};
 use crate::task_local::outside_of_scopes;
 use abandoned_wheel::AbandonedWheel;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a leaving worker sleeps while a task that was woken elsewhere is still on its way.
 const ON_ITS_WAY: Duration = Duration::from_micros(100);
 
-/// How long the worker that stays and the last one sleep, at most, before they look for tasks to drop and for deadlines again: the one while a worker is in a long poll, the other while blocking work runs.
+/// How long the worker that stays and the last one sleep, at most, before they look for tasks to drop and for deadlines again: the one while a worker is in a poll, the other while blocking work runs. A poll that goes on for
+/// so long is long.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// A runtime that was never started, or not wholly: the caller leaves for each worker in turn.
@@ -100,17 +102,23 @@ fn drop_own(context: &Context, local: &Local) {
     close_inbox(context, local);
 }
 
-/// Minds the wheels until no worker is in a poll: a sleep that was carried out of the runtime does not wait for the end of that poll, and the poll may wait for a sleep by another executor.
+/// Minds the wheels until no worker is in a poll: a sleep that was carried out of the runtime does not wait for the end of that poll, and the poll may wait for a sleep by another executor. So it is with what the tasks own that
+/// are not pinned: they are dropped here if the poll is long.
 fn wait_for_others(context: &Context, local: &Local) {
     let shared = &context.shared;
+    // Not at once: most polls end soon, and destructors of tasks that are pinned elsewhere find their sockets open.
+    let mut long_from = Some(Instant::now() + LOOK_AGAIN);
     while !shared.shutdown.all_left_home() {
         let pause = local.advance_leaving(shared, LOOK_AGAIN);
-        // Tasks that it has woken: no other worker would find them here.
-        while let Some(item) = local.take_own(shared) {
-            drop_item(context, item);
+        if long_from.take_if(|from| *from <= Instant::now()).is_some() {
+            // A task that is registered, or polled once more, after this is left to the last worker.
+            wake_others(context, Registry::wake_others_early);
         }
+        drop_arrived(context, local);
         local.parker.park_timeout(pause);
     }
+    // The last worker would not find them here.
+    drop_arrived(context, local);
 }
 
 /// No pinned task is left: nothing more is taken, and what was is dropped.
@@ -123,22 +131,33 @@ pub(super) fn close_inbox(context: &Context, local: &Local) {
     }
 }
 
-/// The last worker drops the tasks that are not pinned, until it has dropped all.
-fn drop_others(context: &Context, local: &Local, dropped_all: impl Fn() -> bool) {
+/// Wakes all tasks that are not pinned and wait, to be dropped as they arrive, and drops the blocking work that has not begun.
+fn wake_others(context: &Context, wake: impl FnOnce(&Registry<TaskCell>)) {
     let shared = &context.shared;
     // Before blocking work is waited for: it may wait for a socket.
     shared.sockets.close();
-    shared.registry.wake_others();
+    wake(&shared.registry);
     for work in shared.blocking.close() {
         drop_item(context, Item::Task(work));
     }
+}
+
+/// Drops what has come to this worker, and to the queue of all.
+fn drop_arrived(context: &Context, local: &Local) {
+    let shared = &context.shared;
+    let take = || local.take_own(shared).or_else(|| shared.global.take(1, 0, |_| ()).map(Item::Task));
+    while let Some(item) = take() {
+        drop_item(context, item);
+    }
+}
+
+/// The last worker drops the tasks that are not pinned, until it has dropped all.
+fn drop_others(context: &Context, local: &Local, dropped_all: impl Fn() -> bool) {
+    let shared = &context.shared;
+    wake_others(context, Registry::wake_others);
     loop {
         let pause = local.advance_leaving(shared, LOOK_AGAIN);
-        while let Some(item) =
-            local.take_own(shared).or_else(|| shared.global.take(1, 0, |_| ()).map(Item::Task))
-        {
-            drop_item(context, item);
-        }
+        drop_arrived(context, local);
         if dropped_all() {
             break;
         }

@@ -1,0 +1,106 @@
+//! A shutdown while a worker is in a long poll: what belongs to no worker does not wait for the end of that poll.
+
+use crate::kit::{Drops, MS, runtime, until, watchdog};
+use std::future::pending;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use tasuki_rt::{Runtime, spawn_blocking};
+
+/// Spawns a task that waits for ever and owns this, and waits until it does.
+fn spawn_owner(runtime: &Runtime, owned: impl Send + 'static) {
+    let polled = Arc::new(AtomicBool::new(false));
+    let tell = polled.clone();
+    drop(runtime.spawn(async move {
+        tell.store(true, Ordering::Relaxed);
+        pending::<()>().await;
+        drop(owned);
+    }));
+    runtime.start().unwrap();
+    until(|| polled.load(Ordering::Relaxed));
+}
+
+#[test]
+fn tasks_are_dropped_while_a_poll_goes_on() {
+    const TASKS: usize = 20;
+    let _dog = watchdog(60);
+    for workers in [2, 4] {
+        let (runtime, drops) = (runtime(workers), Drops::default());
+        (0..TASKS).for_each(|_| spawn_owner(&runtime, drops.one()));
+        let ((begin, begun), (tell, told)) = (mpsc::channel(), mpsc::channel::<()>());
+        drop(runtime.spawn(async move {
+            begin.send(()).unwrap();
+            told.recv().unwrap();
+        }));
+        begun.recv().unwrap();
+        assert!(runtime.shutdown_timeout(MS).is_err());
+        until(|| drops.count() == TASKS);
+        assert!(runtime.shutdown_timeout(MS).is_err());
+        tell.send(()).unwrap();
+    }
+}
+
+/// The poll waits for what another task owns, which the shutdown drops.
+#[test]
+fn a_poll_that_waits_for_the_end_of_a_task_ends() {
+    let _dog = watchdog(60);
+    for workers in [2, 4] {
+        let (runtime, (owned, ends)) = (runtime(workers), mpsc::channel::<()>());
+        spawn_owner(&runtime, owned);
+        let (begin, begun) = mpsc::channel();
+        let waits = runtime.spawn(async move {
+            begin.send(()).unwrap();
+            ends.recv().is_err()
+        });
+        begun.recv().unwrap();
+        drop(runtime);
+        assert!(self::runtime(1).block_on(waits).unwrap());
+    }
+}
+
+/// The poll waits for blocking work, and that for a socket.
+#[test]
+#[cfg(all(feature = "net", unix))]
+#[cfg_attr(miri, ignore = "sockets")]
+fn a_poll_that_waits_for_a_socket_ends() {
+    use tasuki_rt::{Handle, net::UnixStream};
+    let _dog = watchdog(60);
+    for workers in [2, 4] {
+        let (runtime, (begin, begun)) = (runtime(workers), mpsc::channel());
+        let waits = runtime.spawn(async move {
+            let (mut one, _other) = UnixStream::pair().unwrap();
+            let (here, (tell, told)) = (Handle::current(), mpsc::channel());
+            drop(spawn_blocking(move || {
+                begin.send(()).unwrap();
+                tell.send(here.block_on(one.read(&mut [0])).is_err()).unwrap();
+            }));
+            told.recv().unwrap()
+        });
+        runtime.start().unwrap();
+        begun.recv().unwrap();
+        drop(runtime);
+        assert!(self::runtime(1).block_on(waits).unwrap());
+    }
+}
+
+/// The poll waits for what blocking work owns that has not begun: the only thread for it waits for the poll.
+#[test]
+fn a_poll_that_waits_for_queued_work_ends() {
+    let _dog = watchdog(60);
+    for workers in [2, 4] {
+        let runtime = Runtime::builder().workers(workers).max_blocking_threads(1).build().unwrap();
+        let ((begin, begun), (owned, ends)) = (mpsc::channel(), mpsc::channel::<()>());
+        let waits = runtime.spawn(async move {
+            let (tell, told) = mpsc::channel::<()>();
+            drop(spawn_blocking(move || told.recv().is_err()));
+            drop(spawn_blocking(move || drop(owned)));
+            begin.send(()).unwrap();
+            let has_ended = ends.recv().is_err();
+            drop(tell);
+            has_ended
+        });
+        runtime.start().unwrap();
+        begun.recv().unwrap();
+        drop(runtime);
+        assert!(self::runtime(1).block_on(waits).unwrap());
+    }
+}
