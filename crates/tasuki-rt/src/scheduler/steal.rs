@@ -5,8 +5,8 @@
 //! had a task at each look of a search, the worker has more to do than it can, and a single task in the queue is taken as well. What workers with tasks take of each other is decided in `balance.rs`.
 
 use super::balance::Comparison;
-use super::worker::{LOOKS, Local};
-use super::{Remote, Shared};
+use super::worker::{LOOKS, Local, from_slot};
+use super::{Item, Remote, Shared};
 use crate::task::Runnable;
 use st3::StealError;
 use std::time::{Duration, Instant};
@@ -130,6 +130,15 @@ impl Local {
             shared.notify();
         }
         Some(first)
+    }
+
+    /// For the worker that stays in a shutdown: a task that another one has and does not run, for it may be in a poll that never ends; as many more as there is room for come into its queue.
+    pub(super) fn take_of_others(&self, shared: &Shared) -> Option<Item> {
+        let others = shared.remotes.iter().enumerate().filter(|(victim, _)| *victim != self.index);
+        others.into_iter().find_map(|(_, remote)| {
+            let queued = remote.stealer.steal_and_pop(&self.queue, |len| len);
+            queued.map_or_else(|_| remote.next.take().map(from_slot), |(first, _)| Some(Item::Task(first)))
+        })
     }
 
     /// A search begins: what was seen at the looks of an earlier one says nothing, nor what was polled before.

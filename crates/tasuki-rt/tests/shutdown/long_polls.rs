@@ -2,9 +2,10 @@
 
 use crate::kit::{Drops, MS, runtime, until, watchdog};
 use std::future::pending;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use tasuki_rt::{Runtime, spawn_blocking};
+use tasuki::{Event, Mutex};
+use tasuki_rt::{Handle, Runtime, spawn_blocking};
 
 /// Spawns a task that waits for ever and owns this, and waits until it does.
 fn spawn_owner(runtime: &Runtime, owned: impl Send + 'static) {
@@ -39,6 +40,47 @@ fn tasks_are_dropped_while_a_poll_goes_on() {
     }
 }
 
+/// The poll goes on, and has woken tasks that only its worker would run.
+#[test]
+fn tasks_that_a_long_poll_has_woken_are_dropped() {
+    const TASKS: usize = 20;
+    let _dog = watchdog(60);
+    for workers in [2, 4] {
+        let (runtime, drops) = (runtime(workers), Drops::default());
+        let (lock, event) = (Arc::new(Mutex::new(())), Arc::new(Event::manual()));
+        let held = lock.clone().try_lock_owned().unwrap();
+        let begun = Arc::new(AtomicUsize::new(0));
+        for nth in 0..TASKS {
+            let (owned, begun, lock, event) = (drops.one(), begun.clone(), lock.clone(), event.clone());
+            drop(runtime.spawn(async move {
+                begun.fetch_add(1, Ordering::Relaxed);
+                if nth == 0 {
+                    drop(lock.lock().await)
+                } else {
+                    event.wait().await
+                }
+                drop(owned);
+            }));
+        }
+        runtime.start().unwrap();
+        until(|| begun.load(Ordering::Relaxed) == TASKS);
+        let (begin, in_poll) = mpsc::channel();
+        let counted = drops.clone();
+        let waits = runtime.spawn(async move {
+            begin.send(()).unwrap();
+            let here = Handle::current();
+            until(|| here.is_shut_down());
+            // Into the *next* slot, and the queue.
+            drop(held);
+            event.set();
+            until(|| counted.count() == TASKS);
+        });
+        in_poll.recv().unwrap();
+        drop(runtime);
+        self::runtime(1).block_on(waits).unwrap();
+    }
+}
+
 /// The poll waits for what another task owns, which the shutdown drops.
 #[test]
 fn a_poll_that_waits_for_the_end_of_a_task_ends() {
@@ -62,7 +104,7 @@ fn a_poll_that_waits_for_the_end_of_a_task_ends() {
 #[cfg(all(feature = "net", unix))]
 #[cfg_attr(miri, ignore = "sockets")]
 fn a_poll_that_waits_for_a_socket_ends() {
-    use tasuki_rt::{Handle, net::UnixStream};
+    use tasuki_rt::net::UnixStream;
     let _dog = watchdog(60);
     for workers in [2, 4] {
         let (runtime, (begin, begun)) = (runtime(workers), mpsc::channel());

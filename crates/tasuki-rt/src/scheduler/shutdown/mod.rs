@@ -115,6 +115,11 @@ fn wait_for_others(context: &Context, local: &Local) {
             wake_others(context, Registry::wake_others_early);
         }
         drop_arrived(context, local);
+        while long_from.is_none() {
+            let Some(item) = local.take_of_others(shared) else { break };
+            drop_item(context, item);
+            drop_arrived(context, local);
+        }
         local.parker.park_timeout(pause);
     }
     // The last worker would not find them here.
