@@ -452,7 +452,7 @@ impl Runtime {
     /// To let the tasks end first, call [`drain`](Self::drain). Dropping the runtime is the same as this function without a limit; where this function is an error, the drop ends the runtime all the same, and does not
     /// wait.
     ///
-    /// A task that is being polled is dropped when its poll returns. With another worker it holds up the tasks that are pinned to its own worker only. Blocking work that is running is waited for, and so are the hooks of [`on_thread_stop`](Builder::on_thread_stop). `timeout` does not limit
+    /// A task that is being polled is dropped when its poll returns. If another worker is free, that poll holds up no other tasks but those that are pinned to its own worker. Blocking work that is running is waited for, and so are the hooks of [`on_thread_stop`](Builder::on_thread_stop). `timeout` does not limit
     /// destructors of thread-local variables: when the rest is over in time they are waited for, however long they take, unless another caller waits for them already. Calling it again waits again.
     ///
     /// # Errors
