@@ -129,6 +129,7 @@
 
 mod choices;
 mod exhaustive;
+mod failure;
 mod poll_waker;
 mod printed_schedule;
 mod report;
@@ -148,15 +149,14 @@ pub(crate) use virtual_workers::Sim;
 use crate::builder::Builder;
 use crate::context::{self, Context, SpawnSite, ThreadRole};
 use crate::scheduler::Shared;
-use crate::task::{self, PanicPayload};
+use crate::task;
 use crate::task_local::outside_of_scopes;
 use choices::Strategy;
+use failure::{Failure, FailureMark, SourcePlaces, contain_panic, take_panics};
 use printed_schedule::PrintedSchedule;
-use std::cell::Cell;
 use std::future::Future;
-use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Once};
 use std::task::{Poll, Waker};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use virtual_workers::{RunHistory, Settings};
@@ -241,49 +241,6 @@ impl Drop for ForeignWakes {
     }
 }
 
-/// Why a simulation failed.
-pub(crate) enum Failure {
-    /// The test, a task, or a posted closure panicked.
-    Panic(PanicPayload),
-    /// The test was aborted.
-    NoResult(String),
-    /// No task can run, and none will be woken. With the report.
-    Deadlock(String),
-    /// The run has not ended after so many polls.
-    TooLong(u64),
-}
-
-impl Failure {
-    /// What is the same when a smaller schedule fails in the same way.
-    fn kind(&self) -> (u8, Option<String>) {
-        match self {
-            Self::Panic(payload) => {
-                let text = payload.downcast_ref::<String>().map(String::as_str);
-                (0, text.or_else(|| payload.downcast_ref::<&str>().copied()).map(without_numbers))
-            }
-            Self::NoResult(_) => (1, None),
-            Self::Deadlock(_) => (2, None),
-            Self::TooLong(_) => (3, None),
-        }
-    }
-
-    #[track_caller]
-    fn raise(self) -> ! {
-        match self {
-            Self::Panic(payload) => resume_unwind(payload),
-            Self::NoResult(text) | Self::Deadlock(text) => panic!("{text}"),
-            Self::TooLong(polls) => panic!("the test has not ended after {polls} polls"),
-        }
-    }
-}
-
-/// A message without its numbers: the identity of a task, as in a `JoinError`, is another one in each run, and so is an address.
-fn without_numbers(message: &str) -> String {
-    let is_number = |word: &str| word.starts_with(|first: char| first.is_ascii_digit());
-    let words = message.split_inclusive(|end: char| !end.is_ascii_alphanumeric());
-    words.filter(|word| !is_number(word)).collect()
-}
-
 /// What a run was told to do.
 enum Origin {
     Seed(u64),
@@ -351,19 +308,27 @@ where
         // Each further run may take as long: hundreds of them would seem to hang.
         found.failure.raise();
     }
-    let kind = found.failure.kind();
     let record = &found.history.record;
     let mut settings = settings.clone();
     if !found.history.met_foreign {
         // It has been waited for, once.
         settings.grace = Duration::ZERO;
     }
+    let said = found.failure.mark(SourcePlaces::new());
+    // Of the first run that was heard, which has the whole schedule.
+    let mut first: Option<FailureMark> = None;
     let mut fails = |schedule| {
-        let run = attempt(&settings, Strategy::Script(schedule), made_again(test)?);
+        let made = made_again(test)?;
+        take_panics();
+        let run = attempt(&settings, Strategy::Script(schedule), made);
         let Err(failure) = run.result else { return None };
-        let same = failure.kind() == kind;
+        let mark = failure.mark(take_panics());
         // Foreign code, as what a task panicked with: a panic of it is no part of the failure that is reported.
         task::contain_panic(|| drop(failure));
+        let same = first.as_ref().map_or(mark.says_the_same(&said), |first| mark.repeats(first));
+        if same {
+            first.get_or_insert(mark);
+        }
         same.then(|| run.history.record.schedule())
     };
     let schedule = record.schedule();
@@ -471,31 +436,4 @@ where
         }
         sim.step(context)?;
     }
-}
-
-thread_local! {
-    /// Panics on this thread are expected, and not printed.
-    static QUIET: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs `f` without a word about its panics. The hook that is replaced for that, once and only after a failure, is asked for all others.
-fn contain_panic<R>(f: impl FnOnce() -> R) -> R {
-    static HOOK: Once = Once::new();
-    struct Loud;
-    impl Drop for Loud {
-        fn drop(&mut self) {
-            let _ = QUIET.try_with(|quiet| quiet.set(false));
-        }
-    }
-    HOOK.call_once(|| {
-        let hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            if !QUIET.try_with(Cell::get).unwrap_or(false) {
-                hook(panic);
-            }
-        }));
-    });
-    let _ = QUIET.try_with(|quiet| quiet.set(true));
-    let _loud = Loud;
-    f()
 }

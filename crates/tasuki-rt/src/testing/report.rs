@@ -1,5 +1,6 @@
 //! What a simulation says when it has failed: which task was spawned where, what it did last, and what it waits for.
 
+use super::failure::SourcePlaces;
 use crate::context::SpawnSite;
 use crate::task::{join, set};
 use std::collections::{BTreeMap, VecDeque};
@@ -128,8 +129,8 @@ impl Tasks {
         }
     }
 
-    /// The tasks that wait, each with everything that it waits for; then the cycles among them, in the words of [`inspect`].
-    pub(super) fn deadlock(&self, waiting: usize) -> String {
+    /// The tasks that wait, each with everything that it waits for; then the cycles among them, in the words of [`inspect`]. Also where the tasks of the cycles wait.
+    pub(super) fn deadlock(&self, waiting: usize) -> (String, SourcePlaces) {
         let waiting = if waiting == 1 { "1 task waits".into() } else { format!("{waiting} tasks wait") };
         let mut text = format!("deadlock: {waiting}, nothing can run and no sleep is due");
         let snapshot = inspect::snapshot();
@@ -156,10 +157,12 @@ impl Tasks {
         let mine = |deadlock: &&inspect::Deadlock| {
             deadlock.hops.iter().all(|hop| self.numbers.contains_key(&hop.task))
         };
+        let mut cycles = SourcePlaces::new();
         for deadlock in snapshot.deadlocks.iter().filter(mine) {
             let _ = write!(text, "\n{}", deadlock.describe(name));
+            cycles.extend(deadlock.hops.iter().filter_map(|hop| hop.waits_at).map(Location::to_string));
         }
-        text
+        (text, cycles)
     }
 
     /// For whose end a task waits, in the order of their numbers: identities differ from run to run.

@@ -440,7 +440,8 @@ impl Sim {
     }
 
     fn deadlock(&self, shared: &Shared) -> Failure {
-        Failure::Deadlock(self.tasks.borrow().deadlock(shared.task_counts.len()))
+        let (report, cycles) = self.tasks.borrow().deadlock(shared.task_counts.len());
+        Failure::Deadlock { report, cycles }
     }
 
     /// Drops every task that is left.

@@ -1,15 +1,17 @@
 //! What a simulation reports: the first failure, and every panic that no part of the test has seen.
 
 use crate::kit::{MS, watchdog};
-use std::cell::Cell;
-use std::future::pending;
+use std::cell::{Cell, RefCell};
+use std::future::{Future, pending};
 use std::panic::{AssertUnwindSafe, UnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
+use tasuki::inspect::is_active;
 use tasuki::{Mutex, channel};
 use tasuki_rt::testing::{Exhaustive, Simulation, check, foreign_wakes};
-use tasuki_rt::{Handle, JoinHandle, JoinSet, sleep, spawn, yield_now};
+use tasuki_rt::{Handle, JoinHandle, JoinSet, sleep, spawn, spawn_local, yield_now};
 
 struct Asserts;
 
@@ -112,6 +114,77 @@ fn a_panic_that_no_handle_reports_fails_the_test() {
         });
     });
     assert_eq!(elsewhere, None);
+}
+
+/// Four tasks end in some order. Says which of two bugs of a test this order shows, the second of which needs one decision less.
+async fn bug_of_an_order() -> Option<u8> {
+    let log = Rc::new(RefCell::new(Vec::new()));
+    let ends = |n: usize| {
+        let log = log.clone();
+        spawn_local(async move {
+            yield_now().await;
+            log.borrow_mut().push(n);
+        })
+    };
+    let tasks: Vec<_> = (0..4).map(ends).collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let at = |n| log.borrow().iter().position(|other| *other == n);
+    match (at(1) < at(0), at(3) < at(2)) {
+        (true, true) => Some(1),
+        (true, false) => Some(2),
+        _ => None,
+    }
+}
+
+/// The schedule that is reported fails at the place where the first run failed, also if another place has the same message, or another deadlock. It ended in the bug that needs the fewest decisions.
+#[test]
+#[cfg_attr(miri, ignore = "thousands of runs")]
+fn a_smaller_schedule_fails_at_the_same_place() {
+    async fn panics() -> u8 {
+        let bug = bug_of_an_order().await;
+        SHOWN.with_borrow_mut(|shown| shown.extend(bug));
+        let nothing = bug.filter(|bug| *bug > 2);
+        match bug {
+            Some(1) => nothing.unwrap(),
+            Some(2) => nothing.unwrap(),
+            _ => 0,
+        }
+    }
+    async fn locks_twice() {
+        let (mutex, bug) = (Mutex::new(()), bug_of_an_order().await);
+        SHOWN.with_borrow_mut(|shown| shown.extend(bug));
+        let _guard = mutex.lock().await;
+        match bug {
+            Some(1) => drop(mutex.lock().await),
+            Some(2) => drop(mutex.lock().await),
+            _ => {}
+        }
+    }
+    thread_local! { static SHOWN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) }; }
+    fn repeats<F: Future<Output = ()> + 'static>(test: fn() -> F) {
+        let mut found = [0, 0];
+        for _ in 0..1_000 {
+            SHOWN.take();
+            let by_seed = failure(move || check(1, test));
+            let shown = SHOWN.take();
+            if by_seed.is_some() {
+                assert!(shown.len() > 1 && shown.first() == shown.last(), "{shown:?}");
+                found[usize::from(shown[0]) - 1] += 1;
+                if found.iter().all(|found| *found >= 3) {
+                    return;
+                }
+            }
+        }
+        panic!("not found: {found:?}");
+    }
+    let _dog = watchdog(120);
+    repeats(|| async { assert_eq!(panics().await, 0) });
+    // Where the tasks of a deadlock wait is noted in these builds only.
+    if is_active() {
+        repeats(locks_twice);
+    }
 }
 
 /// What a test panics with may panic when it is dropped, as in each run that makes the schedule smaller: the process goes on, and the test fails with it.
