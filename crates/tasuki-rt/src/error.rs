@@ -143,8 +143,12 @@ impl JoinError {
     /// ```
     #[doc(alias = "try_into_panic")]
     pub fn into_panic(self) -> Result<Box<dyn Any + Send + 'static>, Self> {
+        self.into_panic_of_task().map(|panic| panic.into_payload())
+    }
+
+    pub(crate) fn into_panic_of_task(self) -> Result<Box<Panic>, Self> {
         match self.why {
-            Why::Panicked(panic) => Ok(panic.into_payload()),
+            Why::Panicked(panic) => Ok(panic),
             why => Err(Self { id: self.id, why }),
         }
     }

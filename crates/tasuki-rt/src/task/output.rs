@@ -45,7 +45,7 @@ pub(crate) struct Panic {
     pub(crate) payload: Mutex<PanicPayload>,
     /// What the task is called.
     pub(crate) name: Option<Arc<str>>,
-    /// Until the handle gives it out, in a simulation.
+    /// Of a task of a simulation.
     unobserved: Option<UnobservedPanic>,
 }
 
@@ -76,9 +76,9 @@ pub(crate) struct TaskOutput<T>(pub(super) Option<Result<T, Cause>>);
 
 impl<T> TaskOutput<T> {
     pub(crate) fn take(mut self) -> Result<T, Cause> {
-        let mut result = self.0.take().expect("taken once");
-        if let Err(Cause::Panicked(panic)) = &mut result {
-            panic.unobserved = None;
+        let result = self.0.take().expect("taken once");
+        if let Err(Cause::Panicked(panic)) = &result {
+            panic.unobserved.iter().for_each(UnobservedPanic::give_out);
         }
         result
     }
@@ -87,7 +87,7 @@ impl<T> TaskOutput<T> {
 impl<T> Drop for TaskOutput<T> {
     fn drop(&mut self) {
         match self.0.take() {
-            Some(Err(Cause::Panicked(panic))) => unobserved(panic.into_payload()),
+            Some(Err(Cause::Panicked(panic))) => drop_panic(*panic),
             Some(result) => drop_foreign(result),
             None => (),
         }
@@ -103,10 +103,18 @@ pub(crate) fn drop_foreign<T>(value: T) {
 
 /// Drops the result of a task that no caller has asked for. A panic in it is no more observed than if its handle had been dropped.
 pub(crate) fn drop_result<T>(result: Result<T, JoinError>) {
-    match result.map_err(JoinError::into_panic) {
-        Err(Ok(payload)) => unobserved(payload),
+    match result.map_err(JoinError::into_panic_of_task) {
+        Err(Ok(panic)) => drop_panic(*panic),
         other => drop_foreign(other),
     }
+}
+
+/// Drops the panic of a task that no caller has asked for.
+#[cold]
+fn drop_panic(mut panic: Panic) {
+    // The thread may be a foreign one, to which the handle was moved: then the simulation fails at its end.
+    panic.unobserved.take().into_iter().for_each(UnobservedPanic::stay);
+    unobserved(panic.into_payload());
 }
 
 /// A panic that no handle reports. In a simulation it is a failure.

@@ -19,12 +19,13 @@ impl UnobservedPanics {
     pub(super) fn note(&self, payload: &(dyn Any + Send)) -> UnobservedPanic {
         let text = payload.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        let message = text.unwrap_or("a task has panicked").to_owned();
         let mut messages = self.messages();
         let number = messages.next;
         messages.next += 1;
-        messages.unobserved.insert(number, text.unwrap_or("a task has panicked").to_owned());
+        messages.unobserved.insert(number, message.clone());
         drop(messages);
-        UnobservedPanic { number, of: self.clone() }
+        UnobservedPanic { number, message, stays: false, of: self.clone() }
     }
 
     /// The message of the first one that is left.
@@ -37,15 +38,32 @@ impl UnobservedPanics {
     }
 }
 
-/// One of them, until it is dropped.
+/// One of them, until it is given out or dropped.
 #[derive(Debug)]
 pub(crate) struct UnobservedPanic {
     number: u64,
+    message: String,
+    stays: bool,
     of: UnobservedPanics,
+}
+
+impl UnobservedPanic {
+    /// A handle gives it out.
+    pub(crate) fn give_out(&self) {
+        self.of.messages().unobserved.remove(&self.number);
+    }
+
+    /// No handle gives it out any more, on whatever thread that was dropped: it is left for the end of the run.
+    pub(crate) fn stay(mut self) {
+        self.of.messages().unobserved.insert(self.number, std::mem::take(&mut self.message));
+        self.stays = true;
+    }
 }
 
 impl Drop for UnobservedPanic {
     fn drop(&mut self) {
-        self.of.messages().unobserved.remove(&self.number);
+        if !self.stays {
+            self.give_out();
+        }
     }
 }

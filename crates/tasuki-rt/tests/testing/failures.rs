@@ -116,6 +116,31 @@ fn a_panic_that_no_handle_reports_fails_the_test() {
     assert_eq!(elsewhere, None);
 }
 
+/// A handle or a set that a foreign thread drops, as one that was moved there: the run that is going on knows nothing of that, and fails at its end. It passed.
+#[test]
+fn a_panic_that_a_foreign_thread_drops_fails_the_test() {
+    fn elsewhere<T: Send + 'static>(value: T, drops: fn(T)) {
+        std::thread::spawn(move || drops(value)).join().unwrap();
+    }
+    let _dog = watchdog(60);
+    let runs: [(&str, fn()); 4] = [
+        ("a handle", || Simulation::new(1).run(async { elsewhere(panicked().await, drop) })),
+        ("a set", || Simulation::new(1).run(async { elsewhere(set_with_a_panic(false).await, drop) })),
+        ("a result in a set", || {
+            Simulation::new(1).run(async { elsewhere(set_with_a_panic(true).await, drop) });
+        }),
+        ("a set that is shut down", || {
+            Simulation::new(1).run(async {
+                let shut_down = |mut set: JoinSet<()>| tasuki_rt::run(async { set.shutdown().await });
+                elsewhere(set_with_a_panic(false).await, shut_down);
+            });
+        }),
+    ];
+    for (what, run) in runs {
+        assert_eq!(failure(run).as_deref(), Some("in a task"), "{what}");
+    }
+}
+
 /// Four tasks end in some order. Says which of two bugs of a test this order shows, the second of which needs one decision less.
 async fn bug_of_an_order() -> Option<u8> {
     let log = Rc::new(RefCell::new(Vec::new()));
