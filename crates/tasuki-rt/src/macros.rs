@@ -3,7 +3,7 @@
 /// Runs an `async fn main` on a [`Runtime`](crate::Runtime) of its own, which is dropped when the function returns, with the tasks that have not ended.
 ///
 /// `workers = N` says how many worker threads there are; otherwise one for each processor. `local` makes it a [`LocalRuntime`](crate::LocalRuntime), all on the main thread. `crate = path` says where this crate is, if it has another
-/// name there. The body runs as [`Runtime::block_on`](crate::Runtime::block_on) does it, on the main thread.
+/// name there. The body runs as [`Runtime::block_on`](crate::Runtime::block_on) does it, on the main thread. It is an `async fn` inside of the function, so an associated function names its type: `Self` is not known there.
 ///
 /// # Examples
 ///
