@@ -141,7 +141,7 @@ impl Server {
         }
         match &self.token {
             Some(token) => {
-                let bearer = request.authorization.as_deref().and_then(|value| value.strip_prefix("Bearer "));
+                let bearer = request.authorization.as_deref().and_then(bearer_token);
                 let given = [bearer, request.token.as_deref()];
                 if given.into_iter().flatten().any(|given| is_same(given.as_bytes(), token.as_bytes())) {
                     Ok(())
@@ -198,6 +198,12 @@ fn is_this_machine(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost")
         || name.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
         || name.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// The token of a field `Authorization: Bearer ..`. The name of the scheme may be written in any case (RFC 9110).
+fn bearer_token(authorization: &str) -> Option<&str> {
+    let (scheme, token) = authorization.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("Bearer").then(|| token.trim_start())
 }
 
 /// Takes as long wherever the first difference is.

@@ -43,8 +43,10 @@ fn a_token_is_asked_for_on_every_path() {
         );
     }
     assert_eq!(status(&page, &format!("GET /?token={TOKEN} HTTP/1.1\r\nHost: any.example\r\n\r\n")), "200");
-    let bearer = format!("GET /snapshot.json HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n");
-    assert_eq!(status(&page, &bearer), "200");
+    for scheme in ["Bearer", "bearer", "BEARER "] {
+        let bearer = format!("GET /snapshot.json HTTP/1.1\r\nAuthorization: {scheme} {TOKEN}\r\n\r\n");
+        assert_eq!(status(&page, &bearer), "200", "{scheme}");
+    }
 }
 
 /// A web site whose name leads to this machine, or that asks by a script, learns nothing.
