@@ -57,7 +57,7 @@
 //! 2. `pending` is the number of pending slots, `held` that of granted and reserved ones. Their sum, `used`, exceeds the capacity only by messages that a panicking poll gave back.
 //! 3. `SENDERS` is set exactly while the senders' queue has waiters. That queue is changed only under the lock of the receivers' queue.
 //! 4. A message is moved under the lock or by the receive that it was granted to; it is dropped by neither.
-//! 5. A receive that is refused leaves no message behind: `used` is 0, and no sender can come.
+//! 5. When a receive is refused there is no message: `used` is 0, and no sender can come. Only the panic of a waker after that, in a poll or a cancel that has taken the last message, gives one back.
 //!
 //! # Orderings
 //! The word of the receivers' queue is the lock: Acquire of `WaitQueue::try_lock` pairs with Release in the drop of `LockedQueue`. A granted message is

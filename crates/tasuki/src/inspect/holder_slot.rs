@@ -23,7 +23,7 @@
 //! # Invariants
 //! 1. A slot that is held is written by its holder, or by the releaser that grants. Of tasks that share a guard, by the one whose compare-exchange made it busy ([`HolderSlot::touch`]).
 //! 2. A free slot is written by one thread only: that of a lock by the task that has the lock, one of a block by the thread that has the block. Any thread may free it.
-//! 3. The other fields are written only while the slot is free or busy, never while it is held.
+//! 3. The fields that a look reads, all but `since`, are written only while the slot is free or busy, never while it is held.
 //! 4. The turn changes whenever the holder does: two looks that find the same turn have found the same holder.
 //! 5. `wait` says something only while the state has `GRANTED`, which stays until the slot is free: a wait that was granted is not taken for one that goes on.
 //!
@@ -64,7 +64,7 @@ pub(super) struct HolderSlot {
     pub(super) wait: AtomicU64,
     /// The lock, of a slot that is not in its record.
     pub(super) lock: AtomicU64,
-    /// When a timed hold began, in nanoseconds and never 0; 0 if this one is not timed. Only the holder looks at it.
+    /// When a timed hold began, in nanoseconds and never 0; 0 if this one is not timed. Only the holder reads it; the thread of a block clears it where it takes back the slot of a forgotten guard.
     pub(super) since: AtomicU64,
 }
 

@@ -31,7 +31,7 @@
 //! | wake the first      | under `EDIT`                 | `Waiting` => `Woken`| [`LockedQueue::wake_front`]   |
 //! | refuse the first    | under `EDIT`                 | `Waiting`, `Woken` => `Notified` | [`LockedQueue::refuse_front`] |
 //! | grant all           | under `EDIT`, by batches     | => `Notified`       | [`LockedQueue::grant_all`]    |
-//! | cancel, or take     | under `EDIT`                 | => gone             | [`LockedQueue::remove`], [`LockedQueue::remove_sleeping`] |
+//! | cancel, or take     | under `EDIT`                 | => gone             | [`LockedQueue::remove`], [`LockedQueue::remove_as`], [`LockedQueue::remove_sleeping`] |
 //! | another waker       | under `EDIT`                 | => `Waiting`        | [`LockedQueue::rearm`]        |
 //! | to another queue    | under `EDIT` of both, or of the first for a queue locked under it | stays, or `Notified` => `Waiting` | [`LockedQueue::detach_front`], `LockedQueue::detach_back`, [`LockedQueue::revive`] |
 //! | unlock the queue    | `w·EDIT => w'`               | none                | drop of [`LockedQueue`] |
@@ -39,8 +39,8 @@
 //! # Invariants
 //! 1. While `EDIT` is set, only the thread that set it writes the word, the links and the waker slots of
 //!    listed waiters.
-//! 2. A waiter in the list, or in a snapshot, is alive: its future leaves only through [`LockedQueue::remove`]
-//!    or [`LockedQueue::remove_sleeping`], or after it has seen `Notified`.
+//! 2. A waiter in the list, or in a snapshot, is alive: its future leaves only after it has taken it out itself ([`LockedQueue::remove`], [`LockedQueue::remove_as`],
+//!    [`LockedQueue::remove_sleeping`]), or after it has seen `Notified`.
 //! 3. A waiter is in the list, or in a snapshot, exactly while its state is `Waiting` or `Woken`.
 //! 4. The waker slot is full exactly while the state is `Waiting`.
 //! 5. Nothing is read through the head pointer before `EDIT` is held: a stale head is only compared.
