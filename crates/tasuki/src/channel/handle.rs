@@ -65,12 +65,8 @@ fn too_many() -> ! {
 pub(super) struct HandleCount(AtomicUsize);
 
 impl HandleCount {
-    pub(super) fn one() -> Self {
-        Self(AtomicUsize::new(1))
-    }
-
-    pub(super) fn none() -> Self {
-        Self(AtomicUsize::new(0))
+    pub(super) fn new(count: usize) -> Self {
+        Self(AtomicUsize::new(count))
     }
 
     #[track_caller]
@@ -136,12 +132,11 @@ impl<T> ChannelHandle<T> {
         // SAFETY: within the allocation.
         let base = unsafe { memory.as_ptr().add(offset) }.cast::<MessageSlot<T>>();
         let shared = memory.cast::<SharedChannel<T>>();
-        let count = |n| HandleCount(AtomicUsize::new(n));
         let value = SharedChannel {
             core: ChannelCore::new(Heap::new(base, first), first, capacity, keep),
-            senders: count(1),
-            receivers: count(1),
-            handles: count(2),
+            senders: HandleCount::new(1),
+            receivers: HandleCount::new(1),
+            handles: HandleCount::new(2),
             layout,
             _tracked: Tracked::new(),
         };
@@ -337,7 +332,7 @@ mod tests {
     /// Handles that are made and forgotten without end, by clones or by upgrades: the count does not overflow, and stays what it was.
     #[test]
     fn too_many_handles() {
-        let count = HandleCount(AtomicUsize::new(MAX_HANDLES - 1));
+        let count = HandleCount::new(MAX_HANDLES - 1);
         assert!(count.add_unless_zero());
         let upgrade = |count: &HandleCount| assert!(!count.add_unless_zero());
         for add in [HandleCount::add, upgrade] {

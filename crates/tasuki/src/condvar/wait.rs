@@ -86,9 +86,7 @@ impl<'a, H: Relock> CondvarOp<'a, H> {
     pub(super) fn new(condvar: &'a Condvar, guard: Guard<H>, site: Site) -> Self {
         Self { condvar, hold: GuardState::Guard(guard), by_one: false, site }
     }
-}
 
-impl<'a, H: Relock> CondvarOp<'a, H> {
     fn holder(&self) -> &H {
         match &self.hold {
             GuardState::Guard(guard) => guard.holder(),

@@ -87,9 +87,7 @@ pub(crate) unsafe fn append(head: *mut Waiter, node: *mut Waiter) {
     // SAFETY: module contract; the head is in the list.
     let tail = unsafe { prev(head) };
     // SAFETY: module contract; the tail is in the list.
-    unsafe { set_next(tail, node) };
-    // SAFETY: module contract.
-    unsafe { set_prev(node, tail) };
+    unsafe { join(tail, node) };
     // SAFETY: module contract.
     unsafe { set_prev(head, node) };
 }
@@ -229,9 +227,7 @@ pub(crate) unsafe fn unlink(head: *mut Waiter, node: *mut Waiter) {
     // SAFETY: module contract; not the tail.
     let after = unsafe { next(node) };
     // SAFETY: a node that is not the head has a neighbour before it.
-    unsafe { set_next(before, after) };
-    // SAFETY: module contract.
-    unsafe { set_prev(after, before) };
+    unsafe { join(before, after) };
 }
 
 /// Makes the list end with null behind its last node, for a walk without its head.
@@ -252,9 +248,10 @@ pub(crate) unsafe fn close_ring(sentinel: *mut Waiter, first: *mut Waiter, last:
     unsafe { join(last, sentinel) };
 }
 
-/// Makes two nodes of a ring neighbours; the nodes between them are out.
+/// Makes two nodes neighbours; the nodes between them are out.
 ///
 /// SAFETY: module contract.
+#[inline(always)]
 pub(crate) unsafe fn join(before: *mut Waiter, after: *mut Waiter) {
     // SAFETY: module contract.
     unsafe { set_next(before, after) };
@@ -262,18 +259,15 @@ pub(crate) unsafe fn join(before: *mut Waiter, after: *mut Waiter) {
     unsafe { set_prev(after, before) };
 }
 
-/// Takes the first node out of a snapshot; null when the ring is empty.
+/// Takes the first node out of a ring.
 ///
-/// SAFETY: module contract; `sentinel` belongs to a ring.
+/// SAFETY: module contract; `sentinel` belongs to a ring that is not empty.
 #[cfg(feature = "std")]
 pub(crate) unsafe fn pop_ring(sentinel: *mut Waiter) -> *mut Waiter {
     // SAFETY: module contract.
     let first = unsafe { next(sentinel) };
-    if first == sentinel {
-        return ptr::null_mut();
-    }
-    // SAFETY: module contract; in a ring the first node is never the head of a list.
-    unsafe { remove(ptr::null_mut(), first) };
+    // SAFETY: module contract; not the sentinel, and a ring has no head.
+    unsafe { unlink(ptr::null_mut(), first) };
     first
 }
 
@@ -288,11 +282,7 @@ pub(crate) unsafe fn push_ring(sentinel: *mut Waiter, node: *mut Waiter) {
         tail = sentinel;
     }
     // SAFETY: module contract; the tail is in the ring.
-    unsafe { set_next(tail, node) };
+    unsafe { join(tail, node) };
     // SAFETY: module contract.
-    unsafe { set_prev(node, tail) };
-    // SAFETY: module contract.
-    unsafe { set_next(node, sentinel) };
-    // SAFETY: module contract.
-    unsafe { set_prev(sentinel, node) };
+    unsafe { join(node, sentinel) };
 }

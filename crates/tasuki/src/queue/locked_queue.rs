@@ -433,11 +433,8 @@ impl<'q> LockedQueue<'q> {
     /// Takes the first waiter out, to be put into another queue, and marks it; `None` if there is none.
     pub(crate) fn detach_front(&mut self, mark: u32) -> Option<Detached> {
         self.front()?.set_mark(mark);
-        let front = self.word.some_head();
-        // SAFETY: we hold `EDIT`; the head is in the list.
-        let head = unsafe { list::pop_front(front) };
-        self.word = self.word.with_head(head);
-        Some(Detached(front))
+        // SAFETY: there is a waiter, asked above.
+        Some(Detached(unsafe { self.pop_front() }))
     }
 
     /// Takes the last waiter out, to be put into another queue, and marks it; `None` if there is none.

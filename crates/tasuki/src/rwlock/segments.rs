@@ -17,7 +17,7 @@
 //! 3. `Upgrade` is enqueued before all others, so the segment before it is empty.
 
 use super::admission::Kind;
-use crate::queue::waiter::Waiter;
+use crate::queue::waiter::{Waiter, WaiterState};
 use crate::queue::{Cursor, LockedQueue, NewWaiter, Pinned, Removed};
 
 /// The kind of the waiter at the cursor; `None` at the end.
@@ -133,7 +133,7 @@ unsafe fn neighbours(locked: &LockedQueue<'_>, at: Cursor) -> (Cursor, Cursor) {
 ///
 /// SAFETY: as [`LockedQueue::remove`].
 pub(super) unsafe fn remove(locked: &mut LockedQueue<'_>, waiter: Pinned<'_>) -> Removed {
-    if waiter.get().last_mark().is_some() {
+    if waiter.get().state() == WaiterState::Notified {
         return Removed::AlreadyGranted;
     }
     let (at, kind) = (Cursor::of(waiter), Kind::of(waiter.get()));

@@ -359,9 +359,7 @@ impl SleepOp {
             Home::Nowhere | Home::Host(_) => unreachable!("a queued sleep is on a wheel"),
         }
     }
-}
 
-impl SleepOp {
     /// Is it on the wheel of another process, which the child of a fork leaves alone?
     fn is_inherited(&self) -> bool {
         matches!(self.home, Home::Process(timers) if shared::is_inherited(timers))

@@ -71,9 +71,9 @@ struct SharedRendezvous<T> {
 pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(SharedRendezvous {
         core: RendezvousCore::new(),
-        senders: HandleCount::one(),
-        receivers: HandleCount::one(),
-        weak: HandleCount::none(),
+        senders: HandleCount::new(1),
+        receivers: HandleCount::new(1),
+        weak: HandleCount::new(0),
     });
     (Sender { shared: shared.clone() }, Receiver { shared })
 }
