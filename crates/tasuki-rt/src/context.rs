@@ -307,14 +307,6 @@ impl Context {
     pub(crate) fn worker(&self) -> Option<usize> {
         if let ThreadRole::Worker(local) = &self.role { Some(local.index) } else { None }
     }
-
-    /// The time, which in a test is not the clock's.
-    pub(crate) fn time(&self) -> Instant {
-        match &self.role {
-            ThreadRole::Sim(sim) => sim.now(),
-            _ => Instant::now(),
-        }
-    }
 }
 
 /// A runtime that is entered until this guard is dropped.
@@ -374,7 +366,10 @@ impl Driver for Context {
     }
 
     fn now(&self) -> Instant {
-        self.time()
+        match &self.role {
+            ThreadRole::Sim(sim) => sim.now(),
+            _ => Instant::now(),
+        }
     }
 
     fn tells_ends_of_polls(&self) -> bool {

@@ -155,7 +155,7 @@ impl JoinError {
 }
 
 /// The message of a panic, if it is a string.
-fn words(payload: &(dyn Any + Send)) -> Option<&str> {
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> Option<&str> {
     payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }
 
@@ -165,7 +165,7 @@ impl fmt::Display for JoinError {
             Why::Panicked(panic) => {
                 // A copy: what it is written to is foreign, and not called under the lock.
                 let payload = panic.payload.lock().unwrap_or_else(PoisonError::into_inner);
-                let message = words(&**payload).unwrap_or("no message").to_owned();
+                let message = panic_message(&**payload).unwrap_or("no message").to_owned();
                 drop(payload);
                 match &panic.name {
                     Some(name) => write!(f, "{} `{name}` panicked: {message}", self.id),

@@ -1,4 +1,7 @@
-//! What the model checker replaces: atomics, locks, fences and cells. Files that the models include import them from here. The only file of the crate that knows `cfg(tasuki_loom)`.
+//! What the model checker replaces: atomics, locks, fences and cells; and a wait until a deadline that is made of them. Files that the models include import them from here. The only file of the crate that knows `cfg(tasuki_loom)`.
+
+use std::sync::PoisonError;
+use std::time::Instant;
 
 #[cfg(not(tasuki_loom))]
 pub(crate) use std::sync::{
@@ -22,6 +25,19 @@ pub(crate) use loom::{
         atomic::{Ordering, fence},
     },
 };
+
+/// Waits for a notification, and may return without one; `None` when the time is over. Without a deadline it never is.
+pub(crate) fn wait_until<'m, T>(
+    condvar: &Condvar,
+    guard: MutexGuard<'m, T>,
+    deadline: Option<Instant>,
+) -> Option<MutexGuard<'m, T>> {
+    let Some(deadline) = deadline else {
+        return Some(condvar.wait(guard).unwrap_or_else(PoisonError::into_inner));
+    };
+    let left = deadline.saturating_duration_since(Instant::now());
+    (!left.is_zero()).then(|| condvar.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0)
+}
 
 /// A cell whose accesses the model checker can see; here it is `std`'s.
 #[cfg(not(tasuki_loom))]

@@ -7,6 +7,7 @@ use crate::context;
 use crate::platform::{self, AllowedProcessors};
 use crate::scheduler::shutdown::{self, abandoned_wheel::AbandonedWheel};
 use crate::scheduler::{Shared, UnstartedWorker, worker};
+use crate::shim::wait_until;
 use crate::task::contain_panic;
 use std::fmt;
 use std::io;
@@ -188,15 +189,8 @@ impl Threads {
     fn join(&self, deadline: Option<Instant>, join_others: impl FnOnce()) -> bool {
         let mut state = self.state();
         while state.joins == Joins::Running {
-            let Some(deadline) = deadline else {
-                state = self.joined.wait(state).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            state = self.joined.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            let Some(again) = wait_until(&self.joined, state, deadline) else { return false };
+            state = again;
         }
         if state.joins == Joins::NotBegun {
             state.joins = Joins::Running;

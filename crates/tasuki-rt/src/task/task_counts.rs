@@ -23,7 +23,7 @@
 //! Release in `end` pairs with Acquire in `sum`: a thread that sees an end sees the beginning (invariant 2), and what was done in between. Fence E in
 //! `notify_if_last` pairs with itself: of two tasks that end in two rows while a drain waits, one sees both ends, and notifies it.
 
-use crate::shim::{AtomicU64, Condvar, Mutex, Ordering, fence};
+use crate::shim::{AtomicU64, Condvar, Mutex, Ordering, fence, wait_until};
 use std::sync::PoisonError;
 use std::time::Instant;
 
@@ -150,15 +150,8 @@ impl TaskCounts {
     pub(crate) fn drain(&self, deadline: Option<Instant>) -> bool {
         let mut look = self.look.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.close_if_empty() {
-            let Some(deadline) = deadline else {
-                look = self.last_ended.wait(look).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            look = self.last_ended.wait_timeout(look, left).unwrap_or_else(PoisonError::into_inner).0;
+            let Some(again) = wait_until(&self.last_ended, look, deadline) else { return false };
+            look = again;
         }
         true
     }

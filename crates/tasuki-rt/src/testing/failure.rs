@@ -3,6 +3,7 @@
 //! Two failures are the same if they are of one kind, have the same message but for its numbers, and come from the same places: those of the panics of the run, or those where the tasks of
 //! a deadlock wait for each other. The smaller schedule may have fewer of them, as where a second task has panicked too, and none that the first run did not have.
 
+use crate::error::panic_message;
 use crate::task::PanicPayload;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -33,11 +34,7 @@ impl Failure {
     /// What is the same when another schedule fails in the same way. `panics`: where the run has panicked.
     pub(super) fn mark(&self, panics: SourcePlaces) -> FailureMark {
         let (kind, message, places) = match self {
-            Self::Panic(payload) => {
-                let text = payload.downcast_ref::<String>().map(String::as_str);
-                let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
-                (0, text.map(without_numbers), panics)
-            }
+            Self::Panic(payload) => (0, panic_message(&**payload).map(without_numbers), panics),
             Self::NoResult(_) => (1, None, panics),
             Self::Deadlock { cycles, .. } => (2, None, cycles.clone()),
             Self::TooLong(_) => (3, None, SourcePlaces::new()),

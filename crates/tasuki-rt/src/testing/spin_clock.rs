@@ -14,8 +14,6 @@ const YIELDS_DOUBLE: u32 = 1_000;
 const FREE_SWITCHES: u32 = 10_000;
 /// How many polls in a row may wake their own task.
 const FREE_SELF_WAKES: u32 = 65_536;
-/// The clock moves by whole ticks of the wheel.
-const TICK_MS: u64 = 1;
 
 /// Polls in a row in which nothing else became ready, and the time that they have used up.
 #[derive(Debug, Default)]
@@ -57,7 +55,8 @@ impl SpinClock {
         self.yields.set(yields.saturating_add(1));
         let doubled = (yields / YIELDS_DOUBLE).min(30);
         self.used.set(self.used.get().saturating_add(YIELD_COSTS * (1 << doubled)));
-        Duration::from_millis(self.used.get().as_millis() as u64 / TICK_MS * TICK_MS)
+        // The clock moves by whole ticks of the wheel, of 1 ms.
+        Duration::from_millis(self.used.get().as_millis() as u64)
     }
 
     /// The clock has moved by so much of it.

@@ -1,5 +1,6 @@
 //! What tasks of a simulation panicked with that no handle has given out yet. What is left at the end of a run is a failure, wherever the handle is: in a static, forgotten, or returned by the test.
 
+use crate::error::panic_message;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,9 +18,7 @@ struct PanicMessages {
 impl UnobservedPanics {
     /// A task has panicked with this.
     pub(super) fn note(&self, payload: &(dyn Any + Send)) -> UnobservedPanic {
-        let text = payload.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
-        let message = text.unwrap_or("a task has panicked").to_owned();
+        let message = panic_message(payload).unwrap_or("a task has panicked").to_owned();
         let mut messages = self.messages();
         let number = messages.next;
         messages.next += 1;

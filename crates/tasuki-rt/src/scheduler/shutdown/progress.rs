@@ -6,7 +6,7 @@
 //! Release in `close` pairs with Acquire in `is_closing`. Each `left_home` releases what that worker did, and the last one
 //! acquires it all.
 
-use crate::shim::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering};
+use crate::shim::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, wait_until};
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
@@ -80,15 +80,8 @@ impl ShutdownProgress {
         let deadline = Instant::now().checked_add(timeout);
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         while *running > 0 {
-            let Some(deadline) = deadline else {
-                running = self.ended.wait(running).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            running = self.ended.wait_timeout(running, left).unwrap_or_else(PoisonError::into_inner).0;
+            let Some(again) = wait_until(&self.ended, running, deadline) else { return false };
+            running = again;
         }
         true
     }
