@@ -3,6 +3,7 @@
 use crate::kit::alloc::{allocations, bytes_here};
 use crate::kit::fixture::{Wakes, on_a_small_stack};
 use crate::kit::poll::{pending, poll, ready};
+use crate::kit::process::alone;
 use crate::kit::traits::{Both, Neither, SendOnly, SyncOnly, traits};
 use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
@@ -228,44 +229,46 @@ fn memory_goes_with_a_message_that_comes_in_between() {
 /// A close of a channel with very many waiters or messages: neither recursion nor a lock that is held throughout.
 #[test]
 fn very_many() {
-    let _dog = watchdog(300);
-    on_a_small_stack(|| {
-        let count = VERY_MANY;
-        let wakes = Arc::new(Wakes::default());
-        let waker = Waker::from(wakes.clone());
-        let mut cx = Context::from_waker(&waker);
-        // Receivers.
-        let (sender, receiver) = bounded::<usize>(1);
-        let mut receives: Vec<_> = (0..count).map(|_| receiver.recv()).collect::<Box<[_]>>().into();
-        let pinned = |receive: &mut Recv<'_, usize>, cx: &mut Context<'_>| {
-            // SAFETY: the boxed slice is not moved before it is dropped.
-            std::future::Future::poll(unsafe { std::pin::Pin::new_unchecked(receive) }, cx)
-        };
-        receives
-            .iter_mut()
-            .for_each(|receive: &mut Recv<'_, _>| assert!(pinned(receive, &mut cx).is_pending()));
-        sender.close();
-        assert_eq!(wakes.0.load(SeqCst), count);
-        assert!(receives.iter_mut().all(|receive| pinned(receive, &mut cx) == Poll::Ready(Err(Closed))));
-        drop(receives);
-        drop(receiver);
-        // Senders, which have their messages again; a quarter of them is dropped before, from anywhere in the queue.
-        let (sender, receiver) = bounded::<usize>(1);
-        sender.try_send(0).unwrap();
-        let mut sends: Vec<_> = (0..count).map(|n| Some(Box::pin(sender.send(n)))).collect();
-        sends.iter_mut().flatten().for_each(|send| assert!(send.as_mut().poll(&mut cx).is_pending()));
-        sends.iter_mut().step_by(4).for_each(|send| *send = None);
-        let woken = wakes.0.load(SeqCst);
-        receiver.close();
-        assert_eq!(wakes.0.load(SeqCst) - woken, count - count / 4);
-        let given_back =
-            sends.iter_mut().enumerate().filter_map(|(n, send)| Some((n, ready(send.as_mut()?))));
-        assert!({ given_back }.all(|(n, ended)| ended == Err(SendError(n))));
-        drop(sends);
-        // Messages.
-        let (sender, receiver) = unbounded();
-        (0..count).for_each(|n| sender.try_send(n).unwrap());
-        drop(receiver);
-        assert_eq!(sender.len(), 0);
+    alone(|| {
+        let _dog = watchdog(300);
+        on_a_small_stack(|| {
+            let count = VERY_MANY;
+            let wakes = Arc::new(Wakes::default());
+            let waker = Waker::from(wakes.clone());
+            let mut cx = Context::from_waker(&waker);
+            // Receivers.
+            let (sender, receiver) = bounded::<usize>(1);
+            let mut receives: Vec<_> = (0..count).map(|_| receiver.recv()).collect::<Box<[_]>>().into();
+            let pinned = |receive: &mut Recv<'_, usize>, cx: &mut Context<'_>| {
+                // SAFETY: the boxed slice is not moved before it is dropped.
+                std::future::Future::poll(unsafe { std::pin::Pin::new_unchecked(receive) }, cx)
+            };
+            receives
+                .iter_mut()
+                .for_each(|receive: &mut Recv<'_, _>| assert!(pinned(receive, &mut cx).is_pending()));
+            sender.close();
+            assert_eq!(wakes.0.load(SeqCst), count);
+            assert!(receives.iter_mut().all(|receive| pinned(receive, &mut cx) == Poll::Ready(Err(Closed))));
+            drop(receives);
+            drop(receiver);
+            // Senders, which have their messages again; a quarter of them is dropped before, from anywhere in the queue.
+            let (sender, receiver) = bounded::<usize>(1);
+            sender.try_send(0).unwrap();
+            let mut sends: Vec<_> = (0..count).map(|n| Some(Box::pin(sender.send(n)))).collect();
+            sends.iter_mut().flatten().for_each(|send| assert!(send.as_mut().poll(&mut cx).is_pending()));
+            sends.iter_mut().step_by(4).for_each(|send| *send = None);
+            let woken = wakes.0.load(SeqCst);
+            receiver.close();
+            assert_eq!(wakes.0.load(SeqCst) - woken, count - count / 4);
+            let given_back =
+                sends.iter_mut().enumerate().filter_map(|(n, send)| Some((n, ready(send.as_mut()?))));
+            assert!({ given_back }.all(|(n, ended)| ended == Err(SendError(n))));
+            drop(sends);
+            // Messages.
+            let (sender, receiver) = unbounded();
+            (0..count).for_each(|n| sender.try_send(n).unwrap());
+            drop(receiver);
+            assert_eq!(sender.len(), 0);
+        });
     });
 }

@@ -2,6 +2,7 @@
 
 use crate::kit::driver::FakeDriver;
 use crate::kit::poll::{panics, pending, poll, ready};
+use crate::kit::process::alone;
 use crate::kit::rng::Rng;
 use crate::kit::scaled;
 use crate::kit::waker::{Call, Spy};
@@ -153,22 +154,24 @@ fn a_slot_beyond_any_capacity() {
 /// that are received meanwhile are in order.
 #[test]
 fn very_many_are_put_back_in_any_order() {
-    let _dog = watchdog(300);
-    let count = scaled(200_000, 100);
-    let (sender, receiver) = unbounded();
-    let spy = Spy::new();
-    let mut receives: Vec<_> = (0..count).map(|_| Box::pin(receiver.recv())).collect();
-    receives.iter_mut().for_each(|receive| pending(receive, &spy));
-    (0..count + 10).for_each(|n| sender.try_send(n).unwrap());
-    Rng::new(7).shuffle(&mut receives);
-    let rest = receives.split_off(count / 2);
-    drop(receives);
-    let first: Vec<_> = (0..count / 4).map(|_| receiver.try_recv().unwrap()).collect();
-    assert!(first.is_sorted());
-    drop(rest);
-    let then: Vec<_> = receiver.try_iter().collect();
-    assert!(then.is_sorted());
-    let mut all = [first, then].concat();
-    all.sort_unstable();
-    assert_eq!(all, (0..count + 10).collect::<Vec<_>>());
+    alone(|| {
+        let _dog = watchdog(300);
+        let count = scaled(200_000, 100);
+        let (sender, receiver) = unbounded();
+        let spy = Spy::new();
+        let mut receives: Vec<_> = (0..count).map(|_| Box::pin(receiver.recv())).collect();
+        receives.iter_mut().for_each(|receive| pending(receive, &spy));
+        (0..count + 10).for_each(|n| sender.try_send(n).unwrap());
+        Rng::new(7).shuffle(&mut receives);
+        let rest = receives.split_off(count / 2);
+        drop(receives);
+        let first: Vec<_> = (0..count / 4).map(|_| receiver.try_recv().unwrap()).collect();
+        assert!(first.is_sorted());
+        drop(rest);
+        let then: Vec<_> = receiver.try_iter().collect();
+        assert!(then.is_sorted());
+        let mut all = [first, then].concat();
+        all.sort_unstable();
+        assert_eq!(all, (0..count + 10).collect::<Vec<_>>());
+    });
 }

@@ -2,6 +2,7 @@
 
 use crate::kit::fixture::{Wakes, on_a_small_stack};
 use crate::kit::poll::{panics, pending, poll, ready};
+use crate::kit::process::alone;
 use crate::kit::scaled;
 use crate::kit::waker::{Call, Spy};
 use crate::kit::watchdog::watchdog;
@@ -198,31 +199,33 @@ fn a_receiver_whose_waker_panics() {
 
 #[test]
 fn very_many() {
-    let _dog = watchdog(300);
-    on_a_small_stack(|| {
-        let wakes = Arc::new(Wakes::default());
-        let waker = Waker::from(wakes.clone());
-        let (sender, receiver) = rendezvous();
-        let count = scaled(200_000, 100);
-        let mut sends: Vec<_> = (0..count).map(|n| Box::pin(sender.send(n))).collect();
-        sends
-            .iter_mut()
-            .for_each(|send| assert!(send.as_mut().poll(&mut Context::from_waker(&waker)).is_pending()));
-        receiver.close();
-        assert_eq!(wakes.0.load(SeqCst), count);
-        let given_back = sends.iter_mut().map(ready).enumerate();
-        assert!({ given_back }.all(|(n, ended)| ended == Err(SendError(n))));
-        // Receivers, each woken for a sender that is cancelled, are not woken again by the close.
-        let (sender, receiver) = rendezvous();
-        let mut receives: Vec<_> = (0..count).map(|_| Box::pin(receiver.recv())).collect();
-        let mut sends: Vec<_> = (0..count).map(|n| Box::pin(sender.send(n))).collect();
-        let mut cx = Context::from_waker(&waker);
-        receives.iter_mut().for_each(|receive| assert!(receive.as_mut().poll(&mut cx).is_pending()));
-        sends.iter_mut().for_each(|send| assert!(send.as_mut().poll(&mut cx).is_pending()));
-        drop(sends);
-        assert!(sender.close());
-        assert_eq!(wakes.0.load(SeqCst), 2 * count);
-        assert!(receives.iter_mut().all(|receive| ready(receive) == Err(Closed)));
+    alone(|| {
+        let _dog = watchdog(300);
+        on_a_small_stack(|| {
+            let wakes = Arc::new(Wakes::default());
+            let waker = Waker::from(wakes.clone());
+            let (sender, receiver) = rendezvous();
+            let count = scaled(200_000, 100);
+            let mut sends: Vec<_> = (0..count).map(|n| Box::pin(sender.send(n))).collect();
+            sends
+                .iter_mut()
+                .for_each(|send| assert!(send.as_mut().poll(&mut Context::from_waker(&waker)).is_pending()));
+            receiver.close();
+            assert_eq!(wakes.0.load(SeqCst), count);
+            let given_back = sends.iter_mut().map(ready).enumerate();
+            assert!({ given_back }.all(|(n, ended)| ended == Err(SendError(n))));
+            // Receivers, each woken for a sender that is cancelled, are not woken again by the close.
+            let (sender, receiver) = rendezvous();
+            let mut receives: Vec<_> = (0..count).map(|_| Box::pin(receiver.recv())).collect();
+            let mut sends: Vec<_> = (0..count).map(|n| Box::pin(sender.send(n))).collect();
+            let mut cx = Context::from_waker(&waker);
+            receives.iter_mut().for_each(|receive| assert!(receive.as_mut().poll(&mut cx).is_pending()));
+            sends.iter_mut().for_each(|send| assert!(send.as_mut().poll(&mut cx).is_pending()));
+            drop(sends);
+            assert!(sender.close());
+            assert_eq!(wakes.0.load(SeqCst), 2 * count);
+            assert!(receives.iter_mut().all(|receive| ready(receive) == Err(Closed)));
+        });
     });
 }
 

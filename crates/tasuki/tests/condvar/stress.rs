@@ -4,6 +4,7 @@
 use crate::kit::alloc::allocations;
 use crate::kit::fixture::{Wakes, on_a_small_stack};
 use crate::kit::poll::{poll_with, ready};
+use crate::kit::process::alone;
 use crate::kit::rng::{Rng, Seed};
 use crate::kit::watchdog::{watchdog, watchdog_with};
 use crate::kit::{VERY_MANY, scaled, stress_time};
@@ -188,50 +189,54 @@ fn very_many<'c>(
 /// Very many are notified: by one call, which wakes one at a time, and by as many, which wake one each. None is left.
 #[test]
 fn very_many_waiters() {
-    let _dog = watchdog(120);
-    for all in [true, false] {
-        on_a_small_stack(move || {
-            let (mutex, condvar) = (Mutex::new(0_usize), Condvar::new());
-            let wakes = Arc::new(Wakes::default());
-            let waker = Waker::from(wakes.clone());
-            let mut waiting = very_many(&mutex, &condvar, &waker);
-            if all {
-                condvar.notify_all();
-            } else {
-                (0..VERY_MANY).for_each(|_| condvar.notify_one());
-            }
-            for (number, wait) in waiting.iter_mut().enumerate() {
-                assert_eq!(wakes.0.load(Relaxed), if all { number + 1 } else { VERY_MANY });
-                *ready(wait) += 1;
-            }
-            assert_eq!(*mutex.try_lock().unwrap(), VERY_MANY);
-            assert_eq!(Arc::strong_count(&wakes), 2);
-        });
-    }
+    alone(|| {
+        let _dog = watchdog(120);
+        for all in [true, false] {
+            on_a_small_stack(move || {
+                let (mutex, condvar) = (Mutex::new(0_usize), Condvar::new());
+                let wakes = Arc::new(Wakes::default());
+                let waker = Waker::from(wakes.clone());
+                let mut waiting = very_many(&mutex, &condvar, &waker);
+                if all {
+                    condvar.notify_all();
+                } else {
+                    (0..VERY_MANY).for_each(|_| condvar.notify_one());
+                }
+                for (number, wait) in waiting.iter_mut().enumerate() {
+                    assert_eq!(wakes.0.load(Relaxed), if all { number + 1 } else { VERY_MANY });
+                    *ready(wait) += 1;
+                }
+                assert_eq!(*mutex.try_lock().unwrap(), VERY_MANY);
+                assert_eq!(Arc::strong_count(&wakes), 2);
+            });
+        }
+    });
 }
 
 /// Very many waiters are cancelled: while they wait, and one after the other with a notification that goes through all of them.
 #[test]
 fn very_many_cancelled() {
-    let seed = Seed::pick();
-    let _dog = watchdog_with(120, format!("TASUKI_SEED={}", seed.0));
-    let mut rng = seed.rng();
-    on_a_small_stack(move || {
-        let (mutex, condvar) = (Mutex::new(0_usize), Condvar::new());
-        let wakes = Arc::new(Wakes::default());
-        let waker = Waker::from(wakes.clone());
-        for notified in [false, true] {
-            let mut waiting = very_many(&mutex, &condvar, &waker);
-            if notified {
-                condvar.notify_one();
-            } else {
-                rng.shuffle(&mut waiting);
+    alone(|| {
+        let seed = Seed::pick();
+        let _dog = watchdog_with(120, format!("TASUKI_SEED={}", seed.0));
+        let mut rng = seed.rng();
+        on_a_small_stack(move || {
+            let (mutex, condvar) = (Mutex::new(0_usize), Condvar::new());
+            let wakes = Arc::new(Wakes::default());
+            let waker = Waker::from(wakes.clone());
+            for notified in [false, true] {
+                let mut waiting = very_many(&mutex, &condvar, &waker);
+                if notified {
+                    condvar.notify_one();
+                } else {
+                    rng.shuffle(&mut waiting);
+                }
+                drop(waiting);
+                let expected = if notified { VERY_MANY } else { 0 };
+                assert_eq!((wakes.0.load(Relaxed), Arc::strong_count(&wakes)), (expected, 2));
             }
-            drop(waiting);
-            let expected = if notified { VERY_MANY } else { 0 };
-            assert_eq!((wakes.0.load(Relaxed), Arc::strong_count(&wakes)), (expected, 2));
-        }
-        assert!(!mutex.is_locked());
+            assert!(!mutex.is_locked());
+        });
     });
 }
 

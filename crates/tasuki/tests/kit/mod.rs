@@ -39,14 +39,14 @@ pub(crate) fn stress_time() -> Duration {
 }
 
 /// `full`, or `fewer` under the thread sanitizer: for what one thread does alone, so that there is no race to see.
-pub(crate) const fn alone(full: usize, fewer: usize) -> usize {
+pub(crate) const fn fewer_under_tsan(full: usize, fewer: usize) -> usize {
     if cfg!(tasuki_tsan) { fewer } else { full }
 }
 
 /// So many that a recursion would overflow [`on_a_small_stack`](fixture::on_a_small_stack), and that a step for each pair of them would never end: a
 /// million in release builds.
 pub(crate) const VERY_MANY: usize =
-    alone(scaled(if cfg!(debug_assertions) { 100_000 } else { 1_000_000 }, 100), 100_000);
+    fewer_under_tsan(scaled(if cfg!(debug_assertions) { 100_000 } else { 1_000_000 }, 100), 100_000);
 
 /// `full` outside Miri, `small` under it.
 pub(crate) const fn scaled(full: usize, small: usize) -> usize {

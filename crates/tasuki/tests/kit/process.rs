@@ -6,7 +6,8 @@ use std::process::Command;
 const ALONE: &str = "TASUKI_ALONE";
 
 /// Runs the test alone in a process of its own: this program is started again with the name of the test, which is that of the function
-/// that the closure is written in. Under Miri, which starts no programs and runs one test after the other, it is called here.
+/// that the closure is written in. A test of very many waiters is run so as well: debug builds note each of them, and whatever another test asks of
+/// these notes would look at all. Under Miri, which starts no programs and runs one test after the other, it is called here.
 pub(crate) fn alone<F: FnOnce()>(test: F) {
     let _ = alone_with(&[], test);
 }

@@ -4,6 +4,7 @@
 use crate::kit::alloc::allocations;
 use crate::kit::fixture::on_a_small_stack;
 use crate::kit::poll::{BoxFuture, panic_of, panics, pending, poll, poll_with, ready};
+use crate::kit::process::alone;
 use crate::kit::rng::{Rng, Seed};
 use crate::kit::waker::Spy;
 use crate::kit::watchdog::{watchdog, watchdog_with};
@@ -253,16 +254,18 @@ fn a_recursive_initialiser_waits() {
 /// H9, H14: very many wait, a chain of as many turns is dropped.
 #[test]
 fn very_many() {
-    let _dog = watchdog(120);
-    on_a_small_stack(|| {
-        let cell = OnceCell::<usize>::new();
-        let mut turns: Vec<_> = (0..VERY_MANY).map(|_| Box::pin(cell.get_or_init(never))).collect();
-        turns.iter_mut().for_each(|turn| assert!(poll_with(turn, Waker::noop()).is_pending()));
-        drop(turns);
-        let mut waiting: Vec<_> = (0..VERY_MANY).map(|_| Box::pin(cell.wait())).collect();
-        waiting.iter_mut().for_each(|wait| assert!(poll_with(wait, Waker::noop()).is_pending()));
-        assert_eq!(cell.set(1), Ok(()));
-        assert!(waiting.iter_mut().all(|wait| ready(wait) == &1));
+    alone(|| {
+        let _dog = watchdog(120);
+        on_a_small_stack(|| {
+            let cell = OnceCell::<usize>::new();
+            let mut turns: Vec<_> = (0..VERY_MANY).map(|_| Box::pin(cell.get_or_init(never))).collect();
+            turns.iter_mut().for_each(|turn| assert!(poll_with(turn, Waker::noop()).is_pending()));
+            drop(turns);
+            let mut waiting: Vec<_> = (0..VERY_MANY).map(|_| Box::pin(cell.wait())).collect();
+            waiting.iter_mut().for_each(|wait| assert!(poll_with(wait, Waker::noop()).is_pending()));
+            assert_eq!(cell.set(1), Ok(()));
+            assert!(waiting.iter_mut().all(|wait| ready(wait) == &1));
+        });
     });
 }
 

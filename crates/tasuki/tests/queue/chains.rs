@@ -6,9 +6,10 @@
 
 use crate::kit::fixture::on_a_small_stack;
 use crate::kit::poll::{BoxFuture, pending, poll_with, ready};
+use crate::kit::process::alone;
 use crate::kit::waker::{Call, Spy, never_yields};
 use crate::kit::watchdog::watchdog;
-use crate::kit::{alone, scaled};
+use crate::kit::{fewer_under_tsan, scaled};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex as StdMutex};
@@ -20,7 +21,8 @@ use tasuki::{
 };
 
 /// A recursion overflows the small stack long before.
-const MANY: usize = alone(scaled(if cfg!(debug_assertions) { 20_000 } else { 100_000 }, 300), 20_000);
+const MANY: usize =
+    fewer_under_tsan(scaled(if cfg!(debug_assertions) { 20_000 } else { 100_000 }, 300), 20_000);
 
 /// Something that many tasks wait for, and what lets the first of them go, or all.
 struct Scene {
@@ -322,13 +324,17 @@ fn every_chain(deed: Deed) {
 /// R11-6: a shut down executor drops each task in its wake.
 #[test]
 fn a_chain_of_drops_does_not_grow_the_stack() {
-    every_chain(Deed::DropIt);
+    alone(|| {
+        every_chain(Deed::DropIt);
+    });
 }
 
 /// The same with an executor that polls in the wake.
 #[test]
 fn a_chain_of_polls_does_not_grow_the_stack() {
-    every_chain(Deed::PollIt);
+    alone(|| {
+        every_chain(Deed::PollIt);
+    });
 }
 
 /// Runs it; a panic may go on from it, and what that carries is not dropped.

@@ -4,6 +4,7 @@
 use crate::kit::alloc::allocations;
 use crate::kit::fixture::{Wakes, on_a_small_stack};
 use crate::kit::poll::{BoxFuture, poll_with, yield_now};
+use crate::kit::process::alone;
 use crate::kit::rng::Seed;
 use crate::kit::stress::Stress;
 use crate::kit::watchdog::{watchdog, watchdog_with};
@@ -35,129 +36,141 @@ fn ready<F: Future>(future: &mut std::pin::Pin<Box<F>>) -> F::Output {
 
 #[test]
 fn very_many_readers_enter_together() {
-    let _dog = watchdog(120);
-    on_a_small_stack(|| {
-        let (lock, wakes) = (RwLock::new(0), Arc::new(Wakes::default()));
-        let waker = Waker::from(wakes.clone());
-        let writer = lock.try_write();
-        let mut readers = queue!(VERY_MANY, &waker, lock.read());
-        drop(writer);
-        assert_eq!(wakes.0.load(Relaxed), VERY_MANY);
-        let guards: Vec<_> = readers.iter_mut().map(ready).collect();
-        assert!(lock.try_write().is_none());
-        drop(guards);
-        assert!(lock.try_write().is_some());
-        assert_eq!(Arc::strong_count(&wakes), 2);
+    alone(|| {
+        let _dog = watchdog(120);
+        on_a_small_stack(|| {
+            let (lock, wakes) = (RwLock::new(0), Arc::new(Wakes::default()));
+            let waker = Waker::from(wakes.clone());
+            let writer = lock.try_write();
+            let mut readers = queue!(VERY_MANY, &waker, lock.read());
+            drop(writer);
+            assert_eq!(wakes.0.load(Relaxed), VERY_MANY);
+            let guards: Vec<_> = readers.iter_mut().map(ready).collect();
+            assert!(lock.try_write().is_none());
+            drop(guards);
+            assert!(lock.try_write().is_some());
+            assert_eq!(Arc::strong_count(&wakes), 2);
+        });
     });
 }
 
 /// Writers and readers by turns: each is served, one wake each; and a chain of grants that are dropped unpolled.
 #[test]
 fn very_many_by_turns() {
-    let _dog = watchdog(120);
-    on_a_small_stack(|| {
-        let (lock, wakes) = (RwLock::new(0), Arc::new(Wakes::default()));
-        let waker = Waker::from(wakes.clone());
-        let mut holder = lock.try_write();
-        let mut writers = queue!(VERY_MANY / 2, &waker, lock.write());
-        let mut readers = queue!(VERY_MANY / 2, &waker, lock.read());
-        for writer in &mut writers {
-            drop(holder.take());
-            holder = Some(ready(writer));
-        }
-        drop(holder);
-        assert_eq!(wakes.0.load(Relaxed), VERY_MANY);
-        readers.iter_mut().for_each(|reader| drop(ready(reader)));
-        let holder = lock.try_write();
-        let writers = queue!(VERY_MANY, &waker, lock.write());
-        drop(holder);
-        drop(writers);
-        assert_eq!(wakes.0.load(Relaxed), 2 * VERY_MANY);
-        assert!(lock.try_write().is_some());
+    alone(|| {
+        let _dog = watchdog(120);
+        on_a_small_stack(|| {
+            let (lock, wakes) = (RwLock::new(0), Arc::new(Wakes::default()));
+            let waker = Waker::from(wakes.clone());
+            let mut holder = lock.try_write();
+            let mut writers = queue!(VERY_MANY / 2, &waker, lock.write());
+            let mut readers = queue!(VERY_MANY / 2, &waker, lock.read());
+            for writer in &mut writers {
+                drop(holder.take());
+                holder = Some(ready(writer));
+            }
+            drop(holder);
+            assert_eq!(wakes.0.load(Relaxed), VERY_MANY);
+            readers.iter_mut().for_each(|reader| drop(ready(reader)));
+            let holder = lock.try_write();
+            let writers = queue!(VERY_MANY, &waker, lock.write());
+            drop(holder);
+            drop(writers);
+            assert_eq!(wakes.0.load(Relaxed), 2 * VERY_MANY);
+            assert!(lock.try_write().is_some());
+        });
     });
 }
 
 #[test]
 fn very_many_cancelled() {
-    let seed = Seed::pick();
-    let _dog = watchdog_with(120, format!("TASUKI_SEED={}", seed.0));
-    let mut rng = seed.rng();
-    on_a_small_stack(move || {
-        let (lock, wakes) = (RwLock::new(0), Arc::new(Wakes::default()));
-        let waker = Waker::from(wakes.clone());
-        let holder = lock.try_write();
-        let mut writers = queue!(VERY_MANY / 3, &waker, lock.write());
-        let mut readers = queue!(VERY_MANY / 3, &waker, lock.read());
-        let upgradable = queue!(VERY_MANY / 3, &waker, lock.upgradable_read());
-        rng.shuffle(&mut writers);
-        rng.shuffle(&mut readers);
-        drop((readers, upgradable, writers));
-        assert_eq!((wakes.0.load(Relaxed), Arc::strong_count(&wakes)), (0, 2));
-        drop(holder);
-        assert!(lock.try_write().is_some());
+    alone(|| {
+        let seed = Seed::pick();
+        let _dog = watchdog_with(120, format!("TASUKI_SEED={}", seed.0));
+        let mut rng = seed.rng();
+        on_a_small_stack(move || {
+            let (lock, wakes) = (RwLock::new(0), Arc::new(Wakes::default()));
+            let waker = Waker::from(wakes.clone());
+            let holder = lock.try_write();
+            let mut writers = queue!(VERY_MANY / 3, &waker, lock.write());
+            let mut readers = queue!(VERY_MANY / 3, &waker, lock.read());
+            let upgradable = queue!(VERY_MANY / 3, &waker, lock.upgradable_read());
+            rng.shuffle(&mut writers);
+            rng.shuffle(&mut readers);
+            drop((readers, upgradable, writers));
+            assert_eq!((wakes.0.load(Relaxed), Arc::strong_count(&wakes)), (0, 2));
+            drop(holder);
+            assert!(lock.try_write().is_some());
+        });
     });
 }
 
 /// Upgradable readers one after the other, each of which writes: every release finds the next at once.
 #[test]
 fn very_many_upgradable_readers() {
-    let _dog = watchdog(120);
-    on_a_small_stack(|| {
-        let lock = RwLock::new(0);
-        let mut holder = lock.try_upgradable_read();
-        let mut waiting = queue!(VERY_MANY, Waker::noop(), lock.upgradable_read());
-        for next in &mut waiting {
-            let held = holder.take().unwrap();
-            let mut writer = RwLockUpgradableReadGuard::try_upgrade(held).unwrap();
-            *writer += 1;
-            drop(writer);
-            holder = Some(ready(next));
-            // A reader enters beside it, and leaves: that is no reason to look through the queue.
-            drop(lock.try_read().unwrap());
-        }
-        drop(holder);
-        assert_eq!(*lock.try_read().unwrap(), VERY_MANY);
+    alone(|| {
+        let _dog = watchdog(120);
+        on_a_small_stack(|| {
+            let lock = RwLock::new(0);
+            let mut holder = lock.try_upgradable_read();
+            let mut waiting = queue!(VERY_MANY, Waker::noop(), lock.upgradable_read());
+            for next in &mut waiting {
+                let held = holder.take().unwrap();
+                let mut writer = RwLockUpgradableReadGuard::try_upgrade(held).unwrap();
+                *writer += 1;
+                drop(writer);
+                holder = Some(ready(next));
+                // A reader enters beside it, and leaves: that is no reason to look through the queue.
+                drop(lock.try_read().unwrap());
+            }
+            drop(holder);
+            assert_eq!(*lock.try_read().unwrap(), VERY_MANY);
+        });
     });
 }
 
 /// The same after a plain reader has waited among them: it is looked for until it is found, and no longer.
 #[test]
 fn upgradable_readers_behind_a_reader() {
-    let _dog = watchdog(60);
-    let lock = RwLock::new(0);
-    let writer = lock.try_write();
-    let mut waiting = queue!(VERY_MANY / 5, Waker::noop(), lock.upgradable_read());
-    let mut reader = queue!(1, Waker::noop(), lock.read());
-    drop(writer);
-    drop(ready(&mut reader[0]));
-    for next in &mut waiting {
-        drop(ready(next));
-    }
-    assert!(lock.try_write().is_some());
+    alone(|| {
+        let _dog = watchdog(60);
+        let lock = RwLock::new(0);
+        let writer = lock.try_write();
+        let mut waiting = queue!(VERY_MANY / 5, Waker::noop(), lock.upgradable_read());
+        let mut reader = queue!(1, Waker::noop(), lock.read());
+        drop(writer);
+        drop(ready(&mut reader[0]));
+        for next in &mut waiting {
+            drop(ready(next));
+        }
+        assert!(lock.try_write().is_some());
+    });
 }
 
 /// Readers leave one by one while upgradable readers are queued, and behind them a writer and a reader: that one cannot be let in
 /// before the writer, so it is not looked for.
 #[test]
 fn upgradable_readers_before_a_writer() {
-    let _dog = watchdog(120);
-    on_a_small_stack(|| {
-        let count = VERY_MANY / 10;
-        let (lock, wakes) = (RwLock::new(0), Arc::new(Wakes::default()));
-        let waker = Waker::from(wakes.clone());
-        let inside: Vec<_> = (0..count).map(|_| lock.try_read().unwrap()).collect();
-        let holder = lock.try_upgradable_read().unwrap();
-        let upgradable = queue!(count, &waker, lock.upgradable_read());
-        let mut writer = queue!(1, &waker, lock.write());
-        let mut reader = queue!(1, &waker, lock.read());
-        drop(inside);
-        assert_eq!(wakes.0.load(Relaxed), 0, "none could be served");
-        drop(holder);
-        assert_eq!(wakes.0.load(Relaxed), 1, "the next upgradable reader");
-        drop(upgradable);
-        drop(ready(&mut writer[0]));
-        drop(ready(&mut reader[0]));
-        assert!(lock.try_write().is_some());
+    alone(|| {
+        let _dog = watchdog(120);
+        on_a_small_stack(|| {
+            let count = VERY_MANY / 10;
+            let (lock, wakes) = (RwLock::new(0), Arc::new(Wakes::default()));
+            let waker = Waker::from(wakes.clone());
+            let inside: Vec<_> = (0..count).map(|_| lock.try_read().unwrap()).collect();
+            let holder = lock.try_upgradable_read().unwrap();
+            let upgradable = queue!(count, &waker, lock.upgradable_read());
+            let mut writer = queue!(1, &waker, lock.write());
+            let mut reader = queue!(1, &waker, lock.read());
+            drop(inside);
+            assert_eq!(wakes.0.load(Relaxed), 0, "none could be served");
+            drop(holder);
+            assert_eq!(wakes.0.load(Relaxed), 1, "the next upgradable reader");
+            drop(upgradable);
+            drop(ready(&mut writer[0]));
+            drop(ready(&mut reader[0]));
+            assert!(lock.try_write().is_some());
+        });
     });
 }
 
