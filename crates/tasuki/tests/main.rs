@@ -81,7 +81,6 @@ mod queue {
     mod chains;
     mod last_handle;
     mod no_allocation;
-    mod scale;
 }
 mod reentrant {
     mod api;

@@ -1,5 +1,5 @@
 //! Tests of what a process has once: its memory, its signals and forks, the hook for self-deadlocks, the implementation of critical
-//! sections. Each of them runs alone in a process of its own (`alone` in the kit).
+//! sections, the notes of waits, which a million waiters fill. Each of them runs alone in a process of its own (`alone` in the kit).
 
 #[path = "../kit/mod.rs"]
 mod kit;
@@ -11,6 +11,7 @@ mod holds;
 #[cfg(tasuki_interrupts)]
 mod interrupt;
 mod memory;
+mod scale;
 mod self_deadlock;
 mod system;
 
