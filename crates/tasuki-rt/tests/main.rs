@@ -92,6 +92,7 @@ mod tasks {
 mod testing {
     mod api;
     mod clock;
+    mod deadlocks;
     mod explore;
     mod failures;
     mod order_model;
