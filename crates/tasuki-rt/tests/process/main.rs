@@ -6,6 +6,8 @@ mod kit;
 
 mod allocation;
 mod caller;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod clocks;
 mod crowd;
 #[cfg(target_os = "linux")]
 mod fork;
