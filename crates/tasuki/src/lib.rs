@@ -25,8 +25,9 @@
 //! * Waiters are granted what they wait for in order, first come, first served, unless a [`policy`] says otherwise. A newcomer does not overtake them. (One exception: a reader may overtake queued *upgradable* readers
 //!   of an [`RwLock`].)
 //! * A wait may be dropped at any await. What had been granted to it is passed on, never lost.
-//! * A wait allocates nothing: its place in the queue is inside its future. (Four exceptions: where [`inspect`] is active, as in debug builds, its records may allocate; the first `.timeout()` whose deadline no runtime keeps starts a thread
-//!   ([`Elapsed`]); [wakes](#wakers) that are nested deeply are kept in a list; the first `.block()` of a thread makes what the thread sleeps on, and so does one inside of another.)
+//! * A wait allocates nothing: its place in the queue is inside its future. There are five exceptions: where [`inspect`] is active, as in debug builds, what it notes may allocate; the first `.timeout()` whose deadline no runtime
+//!   keeps starts a thread ([`Elapsed`]); [wakes](#wakers) that are nested more than 32 KiB of stack deep are kept in a list; a receive whose poll ends in the panic of a waker may need memory to put its message back; the first
+//!   `.block()` of a thread, and one inside of another, makes what the thread sleeps on.
 //!
 //! # Which primitive do I need?
 //!
