@@ -93,7 +93,7 @@ impl JoinError {
         matches!(self.why, Why::Aborted)
     }
 
-    /// Returns true if the task was dropped, or refused, because its runtime has shut down.
+    /// Returns true if its runtime dropped the task in its shutdown, or refused it because it [drains](crate::Runtime::drain) or has shut down.
     ///
     /// # Examples
     ///

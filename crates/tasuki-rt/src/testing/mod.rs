@@ -71,7 +71,7 @@
 //!
 //! * A poll that does nothing but [yield](#yields) costs 1 µs at first, and twice as much after each 1,000 polls in which nothing else became ready. The clock follows in whole milliseconds, and [`now`](crate::now()) with it.
 //! * A poll that is switched away at an operation which is ready, such as a free lock, costs nothing at first: it may be work. After 10,000 of them in which nothing else became ready, each costs as much as a yield.
-//! * A poll of a task that is woken during its poll (see [Yields](#yields)) costs so after 65,536.
+//! * A poll of a task that is woken during its poll (see [Yields](#yields)) costs nothing for the first 65,536 in a row, and then as much as a yield.
 //!
 //! A deadline that is 10,000 years after the start of the run never comes, nor does that of a sleep which is carried out of its simulation: the clock has stopped.
 //!

@@ -69,7 +69,7 @@ use raw::RawRwLock;
 /// # Cancel
 ///
 /// Dropping a future gives up its place, and the waiters that it stopped enter: a cancelled writer frees the
-/// readers behind it. What had been granted passes on. Dropping a pending [`upgrade`](RwLockUpgradableReadGuard) releases
+/// readers behind it. What had been granted is passed on. Dropping a pending [`upgrade`](RwLockUpgradableReadGuard) releases
 /// the guard that it consumed; a limit that ends it gives that guard back ([`GivenBack`](crate::GivenBack)).
 ///
 /// # Panic

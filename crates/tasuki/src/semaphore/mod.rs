@@ -272,8 +272,7 @@ impl<P: SemaphorePolicy> Semaphore<P> {
 
     /// Tries to acquire one permit, without waiting.
     ///
-    /// With [`Fifo`] it cannot be had while there are waiters: no newcomer passes the queue. With [`Bypass`] taking a
-    /// free permit ahead of the queue is within the bound.
+    /// With [`Fifo`] it fails while there are waiters: no newcomer passes the queue. With [`Bypass`] it may take a free permit ahead of the queue, which counts as one overtaking.
     ///
     /// # Errors
     ///
