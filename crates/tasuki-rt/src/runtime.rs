@@ -390,7 +390,7 @@ impl Runtime {
 
     /// Waits until all tasks have ended, for at most `timeout`, and then ends the threads.
     ///
-    /// While it waits, tasks and blocking work may spawn what they need to end, on any worker. A spawn from another thread, as in `block_on`, is refused. Closures that were posted to an event loop are not waited
+    /// While it waits, tasks and blocking work may spawn what they need to end, on any worker. A spawn from another thread, as in `block_on`, is refused ([`JoinError::is_shut_down`](crate::JoinError::is_shut_down)). Closures that were posted to an event loop are not waited
     /// for. A runtime that was not started is started for its tasks.
     ///
     /// It may be called again, and from several threads.
