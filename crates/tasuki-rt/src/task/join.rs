@@ -17,7 +17,7 @@ use tasuki::task::TaskId;
 
 /// Awaits the result of a task, and can abort it.
 ///
-/// Awaiting it gives the task's output, or a [`JoinError`] if the task panicked, was aborted, or was dropped with its runtime.
+/// Awaiting it gives the task's output, or a [`JoinError`] if the task panicked, was aborted, or was dropped or refused by its runtime.
 ///
 /// Dropping it detaches the task, which runs on; its output is dropped, and a panic in it is reported by the panic hook only. To keep the right to abort a detached task, take an
 /// [`abort_handle`](Self::abort_handle) first.

@@ -105,7 +105,7 @@
 //! [`spawn_blocking`](crate::spawn_blocking()) runs its closure as one step of a task, on the same thread, so it must not wait for another task: `.block()` and `block_on` panic there.
 //!
 //! Other threads have no place in it, but are not forbidden: what they wake is run, in an order that no seed repeats. When nothing
-//! else can run and no deadline will come, the simulation waits for them, one second of the real clock, before it speaks of a deadlock; if that may
+//! else can run and no deadline will come, the simulation waits for them, one second of the real clock, before it reports a deadlock; if that may
 //! be too short, hold the guard of [`foreign_wakes`] for as long as a wake may come. It does not wait while there is a deadline: the clock jumps there, so a limit on the wait for a thread expires at once, with the guard, too.
 //! What they give to `spawn_blocking` of a [`Handle`](crate::Handle) runs on real threads, which end with the run; a panic of it is for its handle alone, and fails no test by itself.
 //!

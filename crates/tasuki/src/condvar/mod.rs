@@ -113,7 +113,7 @@ const MOVES_ITSELF: u32 = 8;
 ///
 /// # Cancel
 ///
-/// Dropping a wait that was notified by `notify_one` and has not come back passes the notification to the next waiter. A
+/// Dropping a wait that was notified by `notify_one` and has not returned passes the notification to the next waiter. A
 /// wait that ends by a limit gives no guard back.
 ///
 /// # Panic
