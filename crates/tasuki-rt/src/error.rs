@@ -185,7 +185,7 @@ impl fmt::Display for JoinError {
             Why::ShutDown => {
                 write!(
                     f,
-                    "{} was dropped: its runtime has shut down; keep it until the task is done",
+                    "{} was dropped: its runtime drains or has shut down; keep the runtime running until the task is done",
                     self.id
                 )
             }
