@@ -5,6 +5,8 @@
 //! a task is in at most one place, and that a wake of a task that has ended does nothing. The worker takes the steps of
 //! `scheduler/shutdown/mod.rs`.
 
+mod several_workers;
+
 use crate::parts::chain::{Link, Linked};
 use crate::parts::progress::ShutdownProgress;
 use crate::parts::registry::{self, Entry, RegisteredCell, Registry};
@@ -31,12 +33,14 @@ struct House {
     queue: SharedQueue<Arc<Cell>>,
     shutdown: ShutdownProgress,
     workers: usize,
-    /// Wakes worker 0, which runs the tasks.
+    /// Wakes worker 0, which runs the tasks, or the worker that stays.
     bell: Notify,
+    /// A task has been dropped.
+    dropped: Notify,
     /// What was done before the shutdown.
     said: UnsafeCell<usize>,
     /// What the workers did before they left.
-    left: [UnsafeCell<usize>; 2],
+    left: [UnsafeCell<usize>; 3],
 }
 
 // SAFETY: the model checker looks at every access of the cell.
@@ -53,8 +57,9 @@ impl House {
             shutdown: ShutdownProgress::new(workers),
             workers,
             bell: Notify::new(),
+            dropped: Notify::new(),
             said: UnsafeCell::new(0),
-            left: [UnsafeCell::new(0), UnsafeCell::new(0)],
+            left: [UnsafeCell::new(0), UnsafeCell::new(0), UnsafeCell::new(0)],
         }))
     }
 
@@ -104,20 +109,37 @@ impl House {
     fn leave(&self, worker: usize) {
         // SAFETY: as above.
         self.left[worker].with_mut(|left| unsafe { *left = 1 });
-        if self.shutdown.left_home() {
+        let is_last = self.shutdown.left_home();
+        self.bell.notify();
+        if is_last {
             for left in &self.left[..self.workers] {
                 // SAFETY: as above.
                 left.with(|left| assert_eq!(unsafe { *left }, 1));
             }
             self.drop_others();
-        } else {
-            // As `shutdown::wait_for_others`, once around.
-            self.registry.wake_others_early();
+        } else if self.shutdown.stays() {
+            self.wait_for_others();
+        }
+        self.shutdown.has_ended();
+    }
+
+    /// As `shutdown::wait_for_others`, when it has waited for long.
+    fn wait_for_others(&self) {
+        let mut woken_with = None;
+        loop {
+            let at_home = self.shutdown.at_home();
+            if at_home == 0 {
+                return;
+            }
+            if woken_with.replace(at_home) != Some(at_home) {
+                self.registry.wake_others_early();
+            }
             while let Some(cell) = self.pop() {
                 cell.drop_future(Row::Worker(0));
             }
+            // It looks again and again; here, when there is something to see.
+            self.bell.wait();
         }
-        self.shutdown.has_ended();
     }
 
     /// As `shutdown::drop_others`.
@@ -221,6 +243,7 @@ impl Cell {
         if is_counted {
             self.house.task_counts.end(row);
         }
+        self.house.dropped.notify();
     }
 
     fn drops(&self) -> usize {
@@ -460,42 +483,5 @@ fn a_look_among_tasks_that_come_and_go() {
         let mut left = 0;
         house.registry.each(|_| left += 1);
         assert_eq!((left, house.task_counts.len()), (0, 0));
-    });
-}
-
-/// Two workers leave: the last one has seen what the other did, and drops what is not pinned.
-#[test]
-fn the_last_worker_cleans_up() {
-    loom::model(|| {
-        let house = House::new(2);
-        let cell = Cell::waiting(house);
-        house.close();
-        let other = thread::spawn(|| house.leave(1));
-        house.leave(0);
-        other.join().unwrap();
-        assert_eq!(cell.drops(), 1);
-        house.at_rest();
-    });
-}
-
-/// One worker is still in the first poll of a task when another one leaves, which drops what waits, and does not wait for that poll; the last of both drops what was registered after that.
-#[test]
-fn the_worker_that_stays_drops_what_waits() {
-    loom::model(|| {
-        let house = House::new(2);
-        let (waits, polled) = (Cell::waiting(house), Cell::new(house));
-        assert!(house.spawn(&polled));
-        let in_hand = house.pop().expect("just pushed");
-        house.close();
-        let other = thread::spawn(move || {
-            in_hand.poll();
-            house.leave(0);
-        });
-        house.leave(1);
-        other.join().unwrap();
-        for cell in [&waits, &polled] {
-            assert_eq!((cell.drops(), Arc::strong_count(cell)), (1, 1), "every reference was given back");
-        }
-        house.at_rest();
     });
 }

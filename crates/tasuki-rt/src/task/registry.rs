@@ -393,7 +393,7 @@ impl<C: RegisteredCell> Registry<C> {
         (self.homes..self.shards.len()).for_each(|shard| self.wake(shard));
     }
 
-    /// The same while workers may still poll: each task stays in its list. One that is polled once more, by a worker that has not seen the shutdown, waits again, and is found by [`wake_others`](Self::wake_others).
+    /// The same while workers may still poll: each task stays in its list. One that is polled once more, by a worker that has not seen the shutdown, waits again; it is found when that worker has left.
     pub(crate) fn wake_others_early(&self) {
         for shard in self.homes..self.shards.len() {
             let mut wakers = Vec::new();

@@ -107,18 +107,25 @@ fn drop_own(context: &Context, local: &Local) {
 fn wait_for_others(context: &Context, local: &Local) {
     let shared = &context.shared;
     // Not at once: most polls end soon, and destructors of tasks that are pinned elsewhere find their sockets open.
-    let mut long_from = Some(Instant::now() + LOOK_AGAIN);
-    while !shared.shutdown.all_left_home() {
+    let long_from = Instant::now() + LOOK_AGAIN;
+    let mut woken_with = None;
+    loop {
+        let at_home = shared.shutdown.at_home();
+        if at_home == 0 {
+            break;
+        }
         let pause = local.advance_leaving(shared, LOOK_AGAIN);
-        if long_from.take_if(|from| *from <= Instant::now()).is_some() {
-            // A task that is registered, or polled once more, after this is left to the last worker.
+        let is_long = long_from <= Instant::now();
+        // Again whenever another worker has left: it may have polled one of them meanwhile, or for the first time, and left it waiting.
+        if is_long && woken_with.replace(at_home) != Some(at_home) {
             wake_others(context, Registry::wake_others_early);
         }
         drop_arrived(context, local);
-        while long_from.is_none() {
-            let Some(item) = local.take_of_others(shared) else { break };
-            drop_item(context, item);
-            drop_arrived(context, local);
+        if is_long {
+            while let Some(item) = local.take_of_others(shared) {
+                drop_item(context, item);
+                drop_arrived(context, local);
+            }
         }
         local.parker.park_timeout(pause);
     }
@@ -180,5 +187,46 @@ pub(crate) fn drop_item(context: &Context, item: Item) {
             context.poll(id, || drop(runnable));
         }
         Item::Job(job) => drop_foreign(job),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::Builder;
+    use crate::context::SpawnSite;
+    use crate::runtime::spawn_in;
+    use crate::scheduler::worker::run_task;
+    use std::future::pending;
+
+    /// A worker has taken a task before the shutdown, and polls it after the one that stays has woken all: it is dropped when that worker has left, though a third one is in a poll.
+    #[test]
+    fn a_task_that_is_polled_late_does_not_wait_for_a_long_poll() {
+        let (shared, unstarted) = Shared::new(&Builder::with_workers(3));
+        let [in_poll, late, stays] = unstarted.try_into().unwrap_or_else(|_| unreachable!("three workers"));
+        let enter =
+            |worker| Context::new(shared.clone(), ThreadRole::Worker(Box::new(Local::new(&shared, worker))));
+        let spawn = || spawn_in(&shared, pending::<()>(), SpawnSite::here()).handle();
+        let take = || shared.global.take(1, 0, |_| ()).expect("just spawned");
+        let (waits, late) = (spawn(), enter(late));
+        late.enter(|| run_task(&late, take()));
+        let polled_late = spawn();
+        let in_hand = take();
+        shared.close();
+        thread::scope(|scope| {
+            scope.spawn(|| leave(enter(stays)));
+            while !waits.is_finished() {
+                thread::yield_now();
+            }
+            late.enter(|| run_task(&late, in_hand));
+            leave(late);
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while !polled_late.is_finished() && Instant::now() < deadline {
+                thread::yield_now();
+            }
+            let is_dropped = polled_late.is_finished();
+            leave(enter(in_poll));
+            assert!(is_dropped);
+        });
     }
 }

@@ -53,17 +53,15 @@ impl ShutdownProgress {
     }
 
     /// Does this worker stay, to mind the wheels until all have left home? The first does that asks.
-    #[cfg_attr(test, allow(dead_code, reason = "in the models no worker stays"))]
     pub(crate) fn stays(&self) -> bool {
         // Relaxed: it decides which worker, and nothing else is said by it.
         !self.has_stayed.swap(true, Ordering::Relaxed)
     }
 
-    /// Have all workers dropped what was their own?
-    #[cfg_attr(test, allow(dead_code, reason = "as above"))]
-    pub(crate) fn all_left_home(&self) -> bool {
-        // Relaxed: publishes nothing, and the worker that stays looks again and again.
-        self.at_home.load(Ordering::Relaxed) == 0
+    /// How many workers have not dropped what was their own.
+    pub(crate) fn at_home(&self) -> usize {
+        // Relaxed: publishes nothing, and the worker that stays looks again and again. What the others registered before they left is found under the lock of the registry.
+        self.at_home.load(Ordering::Relaxed)
     }
 
     /// A worker has ended.
