@@ -63,6 +63,8 @@ fn longest_gaps(places: &[Place], poll: Duration, begin: u32, picks: u32) -> Vec
         let ids: Vec<(Place, TaskId)> =
             tasks.iter().map(|(place, task)| (*place, task.metadata().id)).collect();
         tasks.into_iter().for_each(|(place, task)| place.put(&shared, local, task));
+        // However quickly all of this was made: the first poll is not taken for a short one.
+        local.wary.set(1);
         let (mut picked, mut longest) = (vec![0; ids.len()], vec![0; ids.len()]);
         for pick in 1..=picks {
             let Some(Item::Task(task)) = local.pick(&shared) else { unreachable!("every place has a task") };
