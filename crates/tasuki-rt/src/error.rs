@@ -146,6 +146,13 @@ impl JoinError {
         self.into_panic_of_task().map(|panic| panic.into_payload())
     }
 
+    /// A caller is given the error: a panic in it is no failure of a simulation.
+    pub(crate) fn give_out(&self) {
+        if let Why::Panicked(panic) = &self.why {
+            panic.give_out();
+        }
+    }
+
     pub(crate) fn into_panic_of_task(self) -> Result<Box<Panic>, Self> {
         match self.why {
             Why::Panicked(panic) => Ok(panic),

@@ -193,10 +193,13 @@ impl<T> JoinHandle<T> {
             }
             self.wait.ends();
         }
+        if let Poll::Ready(Err(error)) = &poll {
+            error.give_out();
+        }
         poll
     }
 
-    /// The same for a caller that goes on: it does not wait for the task yet.
+    /// The same for a caller that goes on: it does not wait for the task yet, and has not asked for its panic.
     #[track_caller]
     pub(crate) fn register(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
         let Awaited::Coming { task, .. } = &mut self.result else {

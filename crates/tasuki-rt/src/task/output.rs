@@ -55,6 +55,11 @@ impl Panic {
         Box::new(Self { payload: Mutex::new(payload), name: builder::name_of_panic(), unobserved })
     }
 
+    /// A caller has asked for it.
+    pub(crate) fn give_out(&self) {
+        self.unobserved.iter().for_each(UnobservedPanic::give_out);
+    }
+
     pub(crate) fn into_payload(self) -> PanicPayload {
         self.payload.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,11 +81,7 @@ pub(crate) struct TaskOutput<T>(pub(super) Option<Result<T, Cause>>);
 
 impl<T> TaskOutput<T> {
     pub(crate) fn take(mut self) -> Result<T, Cause> {
-        let result = self.0.take().expect("taken once");
-        if let Err(Cause::Panicked(panic)) = &result {
-            panic.unobserved.iter().for_each(UnobservedPanic::give_out);
-        }
-        result
+        self.0.take().expect("taken once")
     }
 }
 

@@ -501,7 +501,12 @@ impl<T> JoinSet<T> {
     /// The result of this member, if it has ended.
     fn look(&mut self, index: usize) -> Option<Joined<T>> {
         let joined = match self.slots.get_mut(index)?.take()? {
-            SetMember::Ended(id, result) => (id, result),
+            SetMember::Ended(id, result) => {
+                if let Err(error) = &result {
+                    error.give_out();
+                }
+                (id, result)
+            }
             SetMember::Running(mut handle, completion) => {
                 let waker = Waker::from(completion.clone());
                 let Poll::Ready(result) = handle.poll_trusted(&mut Context::from_waker(&waker)) else {

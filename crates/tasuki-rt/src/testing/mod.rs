@@ -90,7 +90,7 @@
 //!
 //! * The test panics, or a posted closure does.
 //! * A task panics and no handle gives the panic out: its [`JoinHandle`](crate::JoinHandle) was dropped before or after the panic, or still has it when the run has ended (in a static, say); or its [`JoinSet`](crate::JoinSet) is dropped, shut down or detached
-//!   with it.
+//!   with it, or still has it then.
 //! * A deadlock: the test has not ended, nothing can run, and no deadline will come. The report names every task that waits, where it was
 //!   spawned, and the tasks for whose end it waits; in debug builds and with the feature `inspect` also what else it waits for, and of a lock where it asked for it and which task has taken it, and where.
 //! * It does not end within ten million polls ([`Simulation::polls`] sets another limit), or within 100,000 in a run of [`Exhaustive`].

@@ -1,4 +1,4 @@
-//! What tasks of a simulation panicked with that no handle has given out yet. What is left at the end of a run is a failure, wherever the handle is: in a static, forgotten, or returned by the test.
+//! What tasks of a simulation panicked with that no handle or set has given out yet. What is left at the end of a run is a failure, wherever the handle or the set is: in a static, forgotten, or returned by the test.
 
 use crate::error::panic_message;
 use std::any::Any;

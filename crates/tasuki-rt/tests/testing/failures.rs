@@ -273,9 +273,22 @@ type WhatAndRun = (&'static str, fn(bool));
 /// Whatever becomes of a set: a panic in it that is not joined fails the test.
 #[test]
 fn a_panic_in_a_set_that_is_not_joined_fails_the_test() {
+    static KEPT: std::sync::Mutex<Vec<JoinSet<()>>> = std::sync::Mutex::new(Vec::new());
     let _dog = watchdog(60);
     for inserted in [false, true] {
-        let runs: [WhatAndRun; 4] = [
+        let runs: [WhatAndRun; 7] = [
+            ("kept", |inserted| {
+                Simulation::new(1).run(async move {
+                    let set = set_with_a_panic(inserted).await;
+                    KEPT.lock().unwrap().push(set);
+                });
+            }),
+            ("forgotten", |inserted| {
+                Simulation::new(1).run(async move { std::mem::forget(set_with_a_panic(inserted).await) });
+            }),
+            ("returned", |inserted| {
+                drop(Simulation::new(1).run(async move { [set_with_a_panic(inserted).await] }));
+            }),
             ("dropped", |inserted| {
                 Simulation::new(1).run(async move { drop(set_with_a_panic(inserted).await) });
             }),
