@@ -99,7 +99,7 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
 
     #[inline(always)]
     pub(super) fn numbered(&self, number: u32) -> Numbered<'c, T> {
-        Numbered { number, slot: self.slot(number) }
+        Numbered::new(number, self.slot(number))
     }
 
     #[inline(always)]
@@ -138,7 +138,8 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
             return self.take_fresh_slot();
         }
         let taken = self.numbered(free);
-        self.state_mut().free = taken.slot.next.get();
+        // SAFETY: a free slot, under the lock.
+        self.state_mut().free = unsafe { taken.slot() }.next.get();
         Some(taken)
     }
 
@@ -161,8 +162,10 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     #[inline(always)]
     pub(super) unsafe fn fill_slot(&mut self, content: &Content<T>) -> Option<Numbered<'c, T>> {
         let taken = self.take_slot()?;
+        // SAFETY: it has just been taken, under the lock.
+        let slot = unsafe { taken.slot() };
         // SAFETY: the caller's contract; the slot was free.
-        unsafe { taken.slot.fill(content) };
+        unsafe { slot.fill(content) };
         Some(taken)
     }
 
@@ -200,14 +203,20 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     fn issue_ticket(&mut self, at: Numbered<'c, T>) -> i64 {
         let ticket = self.state().ticket;
         self.state_mut().ticket = ticket + 1;
-        at.slot.ticket.set(ticket);
+        // SAFETY: a slot with a message, under the lock.
+        unsafe { at.slot() }.ticket.set(ticket);
         ticket
     }
 
     /// The ticket of a message that leaves the channel, should it have to come back.
     #[inline(always)]
     pub(super) fn ticket(&mut self, popped: &Popped<'c, T>) -> i64 {
-        if popped.returned { popped.at.slot.ticket.get() } else { self.issue_ticket(popped.at) }
+        if popped.returned {
+            // SAFETY: a slot with a message, under the lock.
+            unsafe { popped.at.slot() }.ticket.get()
+        } else {
+            self.issue_ticket(popped.at)
+        }
     }
 
     /// Grants a message to the first receiver, which there is.
@@ -235,7 +244,8 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
         let at = self.numbered(number);
         if !returned {
             // Behind the last one it is anything, and so is then the first of no messages.
-            self.state_mut().first = at.slot.next.get();
+            // SAFETY: a slot with a message, under the lock.
+            self.state_mut().first = unsafe { at.slot() }.next.get();
         }
         Some(Popped { at, returned })
     }
@@ -257,7 +267,8 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// The slot of a message that was pending and has been taken becomes free.
     #[inline(always)]
     pub(super) fn free_slot(&mut self, at: Numbered<'c, T>) {
-        at.slot.next.set(self.state().free);
+        // SAFETY: its message has been taken in this hold of the lock, in which no memory was given back.
+        unsafe { at.slot() }.next.set(self.state().free);
         self.state_mut().free = at.number;
     }
 
@@ -278,8 +289,10 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
     /// SAFETY: there is a message, and it is the caller's.
     #[inline(always)]
     pub(super) unsafe fn read(&self, at: Numbered<'c, T>) -> T {
+        // SAFETY: a slot with a message, under the lock.
+        let slot = unsafe { at.slot() };
         // SAFETY: the caller's contract.
-        unsafe { at.slot.read() }
+        unsafe { slot.read() }
     }
 
     /// A message that had been taken is granted again, in a new slot, beyond the capacity if need be. Gives it back if there is no memory for that.
@@ -290,7 +303,8 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
             // SAFETY: it has not been taken.
             return Err(unsafe { content.take() });
         };
-        filled.slot.ticket.set(ticket);
+        // SAFETY: a slot with a message, under the lock.
+        unsafe { filled.slot() }.ticket.set(ticket);
         self.hold(1);
         Ok(filled.number)
     }

@@ -107,7 +107,8 @@ impl<T, S: Store<T>> ChannelCore<T, S> {
             locked.free_and_unlock(at);
             return message;
         }
-        let ticket = at.ticket();
+        // SAFETY: its message has been taken, under the lock.
+        let ticket = unsafe { at.slot() }.ticket.get();
         let undo = Undo { core: self, message: ManuallyDrop::new(message), ticket, waiter };
         locked.finish_freeing(at);
         undo.disarm()

@@ -68,8 +68,10 @@ impl<'c, T, S: Store<T>> Locked<'c, T, S> {
                 let content = unsafe { &*payload.cast::<Content<T>>() };
                 let filled = match emptied {
                     Some(at) => {
+                        // SAFETY: its message has been taken in this hold of the lock, in which no memory was given back.
+                        let slot = unsafe { at.slot() };
                         // SAFETY: the lock is held; the message of a sender in the queue is there, and the sender leaves the queue below; the slot is empty.
-                        unsafe { at.slot.fill(content) };
+                        unsafe { slot.fill(content) };
                         at
                     }
                     // SAFETY: as above.

@@ -9,6 +9,7 @@
 use super::parcel::Content;
 use crate::shim::UnsafeCell;
 use core::cell::Cell;
+use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr;
 #[cfg(feature = "alloc")]
@@ -64,10 +65,11 @@ impl<T> MessageSlot<T> {
     }
 }
 
-/// A slot and its number: where it is, is computed once.
+/// A slot and its number: where it is, is computed once. By a pointer: a reference in an argument must stay valid until the function returns, and some of those that take a slot give its memory back.
 pub(super) struct Numbered<'c, T> {
     pub(super) number: u32,
-    pub(super) slot: &'c MessageSlot<T>,
+    place: *const MessageSlot<T>,
+    channel: PhantomData<&'c MessageSlot<T>>,
 }
 
 impl<T> Clone for Numbered<'_, T> {
@@ -77,10 +79,19 @@ impl<T> Clone for Numbered<'_, T> {
 }
 impl<T> Copy for Numbered<'_, T> {}
 
-impl<T> Numbered<'_, T> {
-    /// The ticket of a message that was granted; under the lock.
-    pub(super) fn ticket(self) -> i64 {
-        self.slot.ticket.get()
+impl<'c, T> Numbered<'c, T> {
+    #[inline(always)]
+    pub(super) fn new(number: u32, place: *const MessageSlot<T>) -> Self {
+        Self { number, place, channel: PhantomData }
+    }
+
+    /// The slot.
+    ///
+    /// SAFETY: it has been made, and the memory of the slots has not been given back since.
+    #[inline(always)]
+    pub(super) unsafe fn slot(self) -> &'c MessageSlot<T> {
+        // SAFETY: the caller's contract; the channel is there for longer.
+        unsafe { &*self.place }
     }
 }
 
