@@ -123,7 +123,7 @@ impl House {
         self.shutdown.has_ended();
     }
 
-    /// As `shutdown::wait_for_others`, when it has waited for long.
+    /// As `shutdown::drop_beside_polls`, when it has waited for long.
     fn wait_for_others(&self) {
         let mut woken_with = None;
         loop {

@@ -19,6 +19,7 @@ use crate::task::contain_panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::task::Wake;
+use std::thread;
 use std::time::{Duration, Instant};
 use tasuki::Unparker;
 use tasuki::runtime::{Advanced, Timers};
@@ -99,6 +100,29 @@ impl Shared {
 
     fn has_deadlines(&self) -> bool {
         self.remotes.iter().any(|remote| remote.overdue_at().is_some())
+    }
+
+    /// The earliest deadline of all workers, asleep or awake.
+    pub(super) fn next_of_all_wheels(&self) -> Option<Instant> {
+        self.remotes.iter().filter_map(|remote| remote.timers.due()).min()
+    }
+
+    /// For a thread that is no worker, while a shutdown drops tasks beside a long poll: advances all wheels that are due. It looks again after `pause`, and ends when this is over, or nothing is left on them: nothing is armed
+    /// on them any more.
+    pub(super) fn advance_all_until(&self, pause: Duration, is_over: impl Fn() -> bool) {
+        while !is_over() {
+            let Some(next) = self.next_of_all_wheels() else { return };
+            let now = Instant::now();
+            if next > now {
+                thread::park_timeout((next - now).min(pause));
+                continue;
+            }
+            for remote in &self.remotes {
+                if remote.timers.due().is_some_and(|due| due <= now) {
+                    advance(&remote.timers, now, IDLE_STEPS);
+                }
+            }
+        }
     }
 
     /// No wheel of a worker that is awake had a deadline: they need no clock.

@@ -1,11 +1,11 @@
 //! A shutdown while a worker is in a long poll: what belongs to no worker does not wait for the end of that poll.
 
-use crate::kit::{Drops, MS, runtime, until, watchdog};
+use crate::kit::{Drops, MS, runtime, until, wait_as_a_foreign_executor, watchdog};
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use tasuki::{Event, Mutex};
-use tasuki_rt::{Handle, Runtime, spawn_blocking};
+use tasuki_rt::{Handle, Runtime, sleep, spawn_blocking};
 
 /// Spawns a task that waits for ever and owns this, and waits until it does.
 fn spawn_owner(runtime: &Runtime, owned: impl Send + 'static) {
@@ -96,6 +96,44 @@ fn a_poll_that_waits_for_the_end_of_a_task_ends() {
         begun.recv().unwrap();
         drop(runtime);
         assert!(self::runtime(1).block_on(waits).unwrap());
+    }
+}
+
+/// The poll waits for a sleep by another executor, and the destructors of tasks that the shutdown drops, one that waits and one in the queue, wait for the poll.
+#[test]
+fn a_destructor_that_waits_for_a_poll_does_not_stop_its_sleep() {
+    struct Locks(Arc<std::sync::Mutex<()>>);
+    impl Drop for Locks {
+        fn drop(&mut self) {
+            drop(self.0.lock().unwrap());
+        }
+    }
+    let _dog = watchdog(60);
+    for workers in [2, 4] {
+        let (runtime, lock) = (runtime(workers), Arc::<std::sync::Mutex<()>>::default());
+        spawn_owner(&runtime, Locks(lock.clone()));
+        let queued = Locks(lock.clone());
+        let (begin, begun) = mpsc::channel();
+        let begin_other = begin.clone();
+        let waits = runtime.spawn(async move {
+            let held = lock.lock().unwrap();
+            begin.send(()).unwrap();
+            wait_as_a_foreign_executor(sleep(100 * MS));
+            drop(held);
+        });
+        // Of two workers it is the one that stays.
+        drop(runtime.spawn(async move {
+            begin_other.send(()).unwrap();
+            let here = Handle::current();
+            until(|| here.is_shut_down());
+        }));
+        (0..2).for_each(|_| begun.recv().unwrap());
+        drop(runtime.spawn(async move {
+            pending::<()>().await;
+            drop(queued);
+        }));
+        drop(runtime);
+        self::runtime(1).block_on(waits).unwrap();
     }
 }
 

@@ -13,7 +13,7 @@ use crate::task::{TaskCell, contain_panic, drop_foreign};
 use crate::task_local::outside_of_scopes;
 use abandoned_wheel::AbandonedWheel;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 /// How long a leaving worker sleeps while a task that was woken elsewhere is still on its way.
@@ -103,9 +103,30 @@ fn drop_own(context: &Context, local: &Local) {
 }
 
 /// Minds the wheels until no worker is in a poll: a sleep that was carried out of the runtime does not wait for the end of that poll, and the poll may wait for a sleep by another executor. So it is with what the tasks own that
-/// are not pinned: they are dropped here if the poll is long.
+/// are not pinned: they are dropped here if the poll is long. A destructor may wait for that poll: another thread minds the wheels then.
 fn wait_for_others(context: &Context, local: &Local) {
+    thread::scope(|scope| {
+        let mut minder = None;
+        drop_beside_polls(context, local, || {
+            minder = mind_wheels(scope, &context.shared);
+        });
+        if let Some(minder) = minder {
+            minder.thread().unpark();
+        }
+    });
+}
+
+/// Starts a thread that advances all wheels until no worker is in a poll. `None` if there is nothing to wait for on them, or if the system refuses the thread: the worker that stays does what it can.
+fn mind_wheels<'a>(scope: &'a Scope<'a, '_>, shared: &'a Shared) -> Option<ScopedJoinHandle<'a, ()>> {
+    shared.next_of_all_wheels()?;
+    let mind = || shared.advance_all_until(LOOK_AGAIN, || shared.shutdown.at_home() == 0);
+    thread::Builder::new().name("tasuki-rt-timers".into()).spawn_scoped(scope, mind).ok()
+}
+
+/// `begin_drops` is called before the first task is dropped while a worker is in a poll.
+fn drop_beside_polls(context: &Context, local: &Local, begin_drops: impl FnOnce()) {
     let shared = &context.shared;
+    let mut begin_drops = Some(begin_drops);
     // Not at once: most polls end soon, and destructors of tasks that are pinned elsewhere find their sockets open.
     let long_from = Instant::now() + LOOK_AGAIN;
     let mut woken_with = None;
@@ -116,12 +137,15 @@ fn wait_for_others(context: &Context, local: &Local) {
         }
         let pause = local.advance_leaving(shared, LOOK_AGAIN);
         let is_long = long_from <= Instant::now();
-        // Again whenever another worker has left: it may have polled one of them meanwhile, or for the first time, and left it waiting.
-        if is_long && woken_with.replace(at_home) != Some(at_home) {
-            wake_others(context, Registry::wake_others_early);
-        }
-        drop_arrived(context, local);
         if is_long {
+            if let Some(begin) = begin_drops.take() {
+                begin();
+            }
+            // Again whenever another worker has left: it may have polled one of them meanwhile, or for the first time, and left it waiting.
+            if woken_with.replace(at_home) != Some(at_home) {
+                wake_others(context, Registry::wake_others_early);
+            }
+            drop_arrived(context, local);
             while let Some(item) = local.take_of_others(shared) {
                 drop_item(context, item);
                 drop_arrived(context, local);
