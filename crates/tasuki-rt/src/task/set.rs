@@ -63,6 +63,8 @@ pub struct JoinSet<T> {
     completions: Arc<Completions<Event>>,
 }
 
+// SAFETY: as its handles: a shared set gives no access to an output, nor does what it looks at.
+unsafe impl<T: Send> Sync for JoinSet<T> {}
 // As the handles in it: the panic of a task is an error, and results are given out whole.
 impl<T> UnwindSafe for JoinSet<T> {}
 impl<T> RefUnwindSafe for JoinSet<T> {}

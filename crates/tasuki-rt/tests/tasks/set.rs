@@ -1,5 +1,6 @@
 //! `JoinSet` beyond `join_next`, and tasks that a `WaitGroup` counts.
 
+use crate::kit::traits::{Both, Neither, SendOnly, SyncOnly, traits};
 use crate::kit::{Drops, runtime, scaled, until, watchdog};
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -7,7 +8,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use tasuki::{Event, WaitGroup};
-use tasuki_rt::{Handle, JoinSet, WaitGroupExt, WorkerId, spawn, testing, yield_now};
+use tasuki_rt::{Handle, JoinHandle, JoinSet, WaitGroupExt, WorkerId, spawn, testing, yield_now};
+
+/// A shared set gives no output, nor does a shared handle: both may be shared if the output may be sent.
+#[test]
+fn auto_traits() {
+    assert_eq!([traits!(JoinSet<Both>), traits!(JoinHandle<Both>)], ["SYU"; 2]);
+    assert_eq!([traits!(JoinSet<SendOnly>), traits!(JoinHandle<SendOnly>)], ["SYU"; 2]);
+    assert_eq!([traits!(JoinSet<SyncOnly>), traits!(JoinHandle<SyncOnly>)], ["--U"; 2]);
+    assert_eq!([traits!(JoinSet<Neither>), traits!(JoinHandle<Neither>)], ["--U"; 2]);
+}
 
 /// Every way to put a task into a set; each result comes once, with the identity that the handle had.
 #[test]
