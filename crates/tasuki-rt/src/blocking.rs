@@ -268,6 +268,12 @@ impl BlockingPool {
         busy
     }
 
+    /// Does a thread run a closure?
+    pub(crate) fn is_busy(&self) -> bool {
+        let state = self.state();
+        state.threads > state.idle
+    }
+
     pub(crate) fn metrics(&self) -> BlockingMetrics {
         let state = self.state();
         BlockingMetrics { threads: state.threads, idle: state.idle, queued: state.queue.len() }

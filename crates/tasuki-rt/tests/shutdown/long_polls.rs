@@ -1,7 +1,7 @@
 //! A shutdown while a worker is in a long poll: what belongs to no worker does not wait for the end of that poll.
 
 use crate::kit::{Drops, MS, runtime, until, wait_as_a_foreign_executor, watchdog};
-use std::future::pending;
+use std::future::{Future, pending};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use tasuki::{Event, Mutex};
@@ -18,6 +18,15 @@ fn spawn_owner(runtime: &Runtime, owned: impl Send + 'static) {
     }));
     runtime.start().unwrap();
     until(|| polled.load(Ordering::Relaxed));
+}
+
+/// Waits for a lock when it is dropped.
+struct Locks(Arc<std::sync::Mutex<()>>);
+
+impl Drop for Locks {
+    fn drop(&mut self) {
+        drop(self.0.lock().unwrap());
+    }
 }
 
 #[test]
@@ -102,12 +111,6 @@ fn a_poll_that_waits_for_the_end_of_a_task_ends() {
 /// The poll waits for a sleep by another executor, and the destructors of tasks that the shutdown drops, one that waits and one in the queue, wait for the poll.
 #[test]
 fn a_destructor_that_waits_for_a_poll_does_not_stop_its_sleep() {
-    struct Locks(Arc<std::sync::Mutex<()>>);
-    impl Drop for Locks {
-        fn drop(&mut self) {
-            drop(self.0.lock().unwrap());
-        }
-    }
     let _dog = watchdog(60);
     for workers in [2, 4] {
         let (runtime, lock) = (runtime(workers), Arc::<std::sync::Mutex<()>>::default());
@@ -134,6 +137,30 @@ fn a_destructor_that_waits_for_a_poll_does_not_stop_its_sleep() {
         }));
         drop(runtime);
         self::runtime(1).block_on(waits).unwrap();
+    }
+}
+
+/// Blocking work waits for a sleep that a task has begun, and the destructor of a task for that work: the last worker runs it.
+#[test]
+fn a_destructor_that_waits_for_blocking_work_does_not_stop_its_sleep() {
+    let _dog = watchdog(60);
+    for workers in [1, 2] {
+        let (runtime, lock) = (runtime(workers), Arc::<std::sync::Mutex<()>>::default());
+        spawn_owner(&runtime, Locks(lock.clone()));
+        let (begin, begun) = mpsc::channel();
+        drop(runtime.spawn(async move {
+            let mut carried = Box::pin(sleep(100 * MS));
+            std::future::poll_fn(|cx| std::task::Poll::Ready(carried.as_mut().poll(cx).is_pending())).await;
+            let here = Handle::current();
+            drop(spawn_blocking(move || {
+                let held = lock.lock().unwrap();
+                begin.send(()).unwrap();
+                here.block_on(carried);
+                drop(held);
+            }));
+        }));
+        begun.recv().unwrap();
+        drop(runtime);
     }
 }
 

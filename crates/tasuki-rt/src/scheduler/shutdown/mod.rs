@@ -13,7 +13,8 @@ use crate::task::{TaskCell, contain_panic, drop_foreign};
 use crate::task_local::outside_of_scopes;
 use abandoned_wheel::AbandonedWheel;
 use std::sync::Arc;
-use std::thread::{self, Scope, ScopedJoinHandle};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 /// How long a leaving worker sleeps while a task that was woken elsewhere is still on its way.
@@ -102,31 +103,43 @@ fn drop_own(context: &Context, local: &Local) {
     close_inbox(context, local);
 }
 
-/// Minds the wheels until no worker is in a poll: a sleep that was carried out of the runtime does not wait for the end of that poll, and the poll may wait for a sleep by another executor. So it is with what the tasks own that
-/// are not pinned: they are dropped here if the poll is long. A destructor may wait for that poll: another thread minds the wheels then.
-fn wait_for_others(context: &Context, local: &Local) {
-    thread::scope(|scope| {
-        let mut minder = None;
-        drop_beside_polls(context, local, || {
-            minder = mind_wheels(scope, &context.shared);
-        });
-        if let Some(minder) = minder {
-            minder.thread().unpark();
+/// What the thread is called that advances the wheels beside destructors.
+const MINDER: &str = "tasuki-rt-timers";
+
+/// Drops tasks beside a poll, or blocking work, that goes on: that may wait for a sleep by another executor, and a destructor for it, by a lock say. `work` calls its argument before the first such
+/// destructor: from then on a thread advances all wheels, if there is a deadline on one, until `work` is over. If the system refuses the thread, only this worker does, between two destructors.
+fn beside_minded_wheels(shared: &Shared, work: impl FnOnce(&mut dyn FnMut())) {
+    struct Over<'a>(&'a AtomicBool, Option<Thread>);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            // Relaxed: publishes nothing; the scope waits for the thread.
+            self.0.store(true, Ordering::Relaxed);
+            self.1.iter().for_each(Thread::unpark);
         }
+    }
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let mut over = Over(&is_over, None);
+        work(&mut || {
+            // Relaxed: as above.
+            let mind = || shared.advance_all_until(LOOK_AGAIN, || is_over.load(Ordering::Relaxed));
+            if over.1.is_none() && shared.next_of_all_wheels().is_some() {
+                let minder = thread::Builder::new().name(MINDER.into()).spawn_scoped(scope, mind).ok();
+                over.1 = minder.map(|minder| minder.thread().clone());
+            }
+        });
     });
 }
 
-/// Starts a thread that advances all wheels until no worker is in a poll. `None` if there is nothing to wait for on them, or if the system refuses the thread: the worker that stays does what it can.
-fn mind_wheels<'a>(scope: &'a Scope<'a, '_>, shared: &'a Shared) -> Option<ScopedJoinHandle<'a, ()>> {
-    shared.next_of_all_wheels()?;
-    let mind = || shared.advance_all_until(LOOK_AGAIN, || shared.shutdown.at_home() == 0);
-    thread::Builder::new().name("tasuki-rt-timers".into()).spawn_scoped(scope, mind).ok()
+/// Minds the wheels until no worker is in a poll: a sleep that was carried out of the runtime does not wait for the end of that poll, and the poll may wait for a sleep by another executor. So it is with what the tasks own that
+/// are not pinned: they are dropped here if the poll is long.
+fn wait_for_others(context: &Context, local: &Local) {
+    beside_minded_wheels(&context.shared, |mind| drop_beside_polls(context, local, mind));
 }
 
-/// `begin_drops` is called before the first task is dropped while a worker is in a poll.
-fn drop_beside_polls(context: &Context, local: &Local, begin_drops: impl FnOnce()) {
+/// `mind_wheels` is called before the first task is dropped while a worker is in a poll.
+fn drop_beside_polls(context: &Context, local: &Local, mind_wheels: &mut dyn FnMut()) {
     let shared = &context.shared;
-    let mut begin_drops = Some(begin_drops);
     // Not at once: most polls end soon, and destructors of tasks that are pinned elsewhere find their sockets open.
     let long_from = Instant::now() + LOOK_AGAIN;
     let mut woken_with = None;
@@ -138,9 +151,7 @@ fn drop_beside_polls(context: &Context, local: &Local, begin_drops: impl FnOnce(
         let pause = local.advance_leaving(shared, LOOK_AGAIN);
         let is_long = long_from <= Instant::now();
         if is_long {
-            if let Some(begin) = begin_drops.take() {
-                begin();
-            }
+            mind_wheels();
             // Again whenever another worker has left: it may have polled one of them meanwhile, or for the first time, and left it waiting.
             if woken_with.replace(at_home) != Some(at_home) {
                 wake_others(context, Registry::wake_others_early);
@@ -190,17 +201,22 @@ fn drop_arrived(context: &Context, local: &Local) {
 /// The last worker drops the tasks that are not pinned, until it has dropped all.
 fn drop_others(context: &Context, local: &Local, dropped_all: impl Fn() -> bool) {
     let shared = &context.shared;
-    wake_others(context, Registry::wake_others);
-    loop {
-        let pause = local.advance_leaving(shared, LOOK_AGAIN);
-        drop_arrived(context, local);
-        if dropped_all() {
-            break;
+    beside_minded_wheels(shared, |mind_wheels| {
+        if shared.blocking.is_busy() {
+            mind_wheels();
         }
-        if !shared.blocking.wait(pause) {
-            local.parker.park_timeout(pause.min(ON_ITS_WAY));
+        wake_others(context, Registry::wake_others);
+        loop {
+            let pause = local.advance_leaving(shared, LOOK_AGAIN);
+            drop_arrived(context, local);
+            if dropped_all() {
+                break;
+            }
+            if !shared.blocking.wait(pause) {
+                local.parker.park_timeout(pause.min(ON_ITS_WAY));
+            }
         }
-    }
+    });
 }
 
 /// Drops a task, under its name, or a closure that will not be called.
