@@ -23,6 +23,7 @@ mod cancellation {
 mod channel {
     mod api;
     mod hostile;
+    mod layouts;
     mod memory;
     mod messages;
     mod oneshot;
