@@ -31,9 +31,7 @@ fn every_public_type_has_a_row() {
         "--U": Scoped[Neither, Ready<Both>], Scoped[Both, Ready<Neither>];
         "SY-": Scoped[Both, PhantomPinned];
         // With a result.
-        "SYU": JoinHandle[Both], JoinHandle[SendOnly], JoinSet[Both];
-        // Results that have come are in it.
-        "S-U": JoinSet[SendOnly];
+        "SYU": JoinHandle[Both], JoinHandle[SendOnly], JoinSet[Both], JoinSet[SendOnly];
         "--U": JoinHandle[Neither], JoinSet[Neither];
         "SYU": LoopMutex[Both], LoopMutex[SendOnly];
         "--U": LoopMutex[Neither];
