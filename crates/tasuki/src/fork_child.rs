@@ -35,11 +35,6 @@ fn this_program() -> Command {
     command
 }
 
-/// An emulator runs this program: that of CI (qemu) ends the child of a fork in which a thread is started, by an assertion of its own.
-pub(crate) fn is_emulated() -> bool {
-    std::env::var_os("TASUKI_RUNNER").is_some()
-}
-
 /// Runs `child` in the child of a fork; true if it said so.
 pub(crate) fn in_child(child: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child does nothing but what is asked of it, and ends without returning.

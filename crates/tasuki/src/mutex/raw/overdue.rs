@@ -314,7 +314,7 @@ impl<P: Policy> RawMutex<P> {
 mod tests {
     use super::{bucket, lock_bucket};
     use crate::Mutex;
-    use crate::fork_child::{alone, in_child, is_emulated};
+    use crate::fork_child::{alone, in_child};
     use crate::policy::Revocable;
     use crate::task;
     use alloc::sync::Arc;
@@ -327,8 +327,8 @@ mod tests {
     /// A fork while another thread holds the lock of a bucket: the child grants and claims locks of its own, and one that was granted before, without that lock.
     #[test]
     fn a_child_does_not_wait_for_a_bucket_of_its_parent() {
-        if is_emulated() {
-            // The child has a wait that is noted, for which a thread is started.
+        // The emulator of CI (qemu) ends the child of a fork in which a thread is started, by an assertion of its own, and a wait that is noted starts one.
+        if std::env::var_os("TASUKI_RUNNER").is_some() {
             return std::eprintln!("NOT RUN: the emulator cannot start a thread in the child of a fork");
         }
         alone(|| {
